@@ -1,0 +1,1 @@
+"""Signalbox's routing gateway: one URL in front of a few GPUs."""

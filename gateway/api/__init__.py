@@ -1,0 +1,1 @@
+"""The gateway's own pages: models, health, metrics, activity, routes, config."""

@@ -1,0 +1,1 @@
+"""The relay's HTTP/1.1 client, over asyncio and httptools' parser."""

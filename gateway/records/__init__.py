@@ -1,0 +1,1 @@
+"""Activity log, usage counters and metrics: what happened, once per request."""

@@ -1,0 +1,59 @@
+"""The activity record: one line of JSON for each inference request that passed the key check."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Outcome = Literal["ok", "failed", "cancelled", "refused"]
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One try at one deployment. `outcome` is "ok" or why it failed, such as "http-503"."""
+
+    deployment: str
+    outcome: str
+    ms: float
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens as the engine reported them; None where it said nothing."""
+
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one request. Times in milliseconds; no key, header, prompt or answer."""
+
+    id: str
+    at: str  # UTC, ISO 8601 with Z, when the request arrived
+    client: str  # the key's name
+    client_ip: str
+    app: str
+    dialect: str
+    requested_model: str | None  # None where the name is not one of ours
+    task: str | None
+    tier: str | None
+    group: str | None
+    deployment: str | None  # the one that served it, or failed last
+    upstream: str | None
+    attempts: list[Attempt]
+    stream: bool
+    status: int  # as sent to the client; 499 where it left before one was sent
+    outcome: Outcome
+    error: str | None = None  # the stable error code, where one was sent
+    queue_ms: float
+    ttft_ms: float | None
+    duration_ms: float
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    completion_tokens: int | None
+    reasoning_tokens: int | None
+    tok_s: float | None
+    estimated: bool
+    usage_note: str | None = None
+    config: str

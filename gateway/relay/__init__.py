@@ -1,0 +1,1 @@
+"""The hot path. Start reading at app.py."""

@@ -1,0 +1,163 @@
+"""Choose: from a name to deployments in order, each with its reason.
+
+    resolve      the name or task that a client sent -> Route
+    candidates   one group -> Decision: who may serve, in order, and who was left out and why
+    after        a group failed, or found the prompt too long -> the groups to try next
+
+All three are pure. The relay asks again whenever something changed: a permit came back, a rest ended.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container
+from dataclasses import dataclass
+from difflib import get_close_matches
+from hashlib import blake2b
+from random import Random
+
+from gateway.config.config import Deployment, Dialect
+from gateway.errors import BadRequest, NotFound, UnknownTask
+from gateway.routing.health import Health
+from gateway.routing.table import TASK_PREFIX, Group, Route, RouteTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFacts:
+    """What routing may know of a request."""
+
+    dialect: Dialect
+    prompt_tokens: int = 0  # a low estimate; 0 where it cannot be told: never left out for it
+    max_tokens: int = 1000  # what `tpm` reserves for the answer
+    fallbacks: bool = True  # False where the request itself asks for none
+    caller: str | None = None  # whose requests stay on one member, where the group has affinity
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A deployment that may serve this request, and why."""
+
+    deployment: Deployment
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Candidates in order, and (deployment, reason) for each that was left out."""
+
+    candidates: tuple[Candidate, ...]
+    left_out: tuple[tuple[Deployment, str], ...] = ()
+    too_long: bool = False  # somebody was left out for the window, and for nothing else
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A group in a request's way: how many hops from the asked one."""
+
+    group: str
+    hops: int = 0
+    how: str = "asked"
+
+
+def resolve(
+    table: RouteTable, model: str | None, task: str | None, usable: Container[str]
+) -> Route:
+    """The route of what a client sent. A task beats the model name; there is no default.
+
+    `usable` holds the names that its key opens: only these are named in an error.
+    """
+    if task is None and model is not None and model.startswith(TASK_PREFIX):
+        task = model.removeprefix(TASK_PREFIX)
+    if task is not None:
+        route = table.routes.get(TASK_PREFIX + task)
+        if route is None:
+            known = [t for t in table.tasks() if TASK_PREFIX + t in usable]
+            raise UnknownTask(
+                f"this task has no pin, so nothing serves it; tasks with one: "
+                f"{', '.join(sorted(known)) or 'none'}"
+            )
+        return route
+    if not model:
+        raise BadRequest("the body names no model: send 'model', or name a task in X-Task")
+    route = table.routes.get(model)
+    if route is None:
+        names = [n for n, r in table.routes.items() if n in usable and not r.hidden]
+        near = get_close_matches(model[:128], names, n=3, cutoff=0.5) or sorted(names)[:10]
+        raise NotFound(
+            f"no such model here; names near it: {', '.join(near) or 'none'}",
+            code="model_not_found",
+        )
+    return route
+
+
+def candidates(
+    group: Group, facts: RequestFacts, *, health: Health, now: float, random: Random, bridge: bool,
+    early: bool = False,
+) -> Decision:
+    """Who of a group may serve, best first.
+
+    1. Left out, each with its reason: who does not speak the dialect, who needs a bridge that is
+       not there, whose window even the low estimate exceeds, and who rests.
+    2. The rest by `order`, then by weight without replacement (or, with affinity, by the caller).
+    `early` asks for the one resting deployment that may be tried before its time.
+    """
+    chosen: list[tuple[int, float, Candidate]] = []
+    left_out: list[tuple[Deployment, str]] = []
+    windows = 0
+    for member, share in zip(group.members, group.shares, strict=True):
+        if facts.dialect not in member.relays and not (bridge and facts.dialect in member.bridges):
+            speaks = facts.dialect in member.bridges
+            left_out.append((member, "needs the bridge" if speaks else f"no {facts.dialect}"))
+        elif member.max_input_tokens is not None and facts.prompt_tokens > member.max_input_tokens:
+            windows += 1
+            left_out.append((member, f"prompt above its window of {member.max_input_tokens}"))
+        elif (rests := health.rests(member.id, now)) is not None and not early:
+            left_out.append((member, f"rests for {rests:.1f} s" if rests else "being tried"))
+        elif early and not (rests is not None and health.may_try_early(member.id, now)):
+            left_out.append((member, "not to be tried early"))
+        elif early:
+            chosen.append((0, rests or 0.0, Candidate(member, "early trial")))
+        else:
+            chosen.append((member.order, _draw(member, facts, random), Candidate(member, share)))
+    if len(chosen) > 1:
+        chosen.sort(key=lambda c: c[:2])
+    too_long = windows > 0 and windows == len(left_out) and not chosen
+    return Decision(tuple(c[2] for c in chosen[: 1 if early else None]), tuple(left_out), too_long)
+
+
+def _draw(member: Deployment, facts: RequestFacts, random: Random) -> float:
+    """A draw whose smallest value falls on each member in proportion to its weight.
+
+    Exponential draws sorted upwards are sampling by weight without replacement (Efraimidis and
+    Spirakis, 2006). With affinity the draw is the caller's own hash (rendezvous hashing), so a
+    caller stays where it was while that member is well.
+    """
+    if facts.caller is None:
+        uniform = random.random()
+    else:
+        digest = blake2b(f"{facts.caller}\0{member.id}".encode(), digest_size=7).digest()
+        uniform = int.from_bytes(digest, "big") / 2**56
+    return -math.log(1.0 - uniform) / (member.weight or 1.0)
+
+
+def after(
+    table: RouteTable, route: Route, stage: Stage, *, overflow: bool, fallbacks: bool = True
+) -> tuple[Stage, ...]:
+    """The stages that follow when `stage` could not serve, to be tried before those already waiting.
+
+    Depth first, in the order of the file. An overflow follows only `context_window_fallbacks`. An
+    alias may have a list of its own; a name with none has the default one. The caller skips groups
+    that it has tried.
+    """
+    if not (fallbacks and route.fallbacks):
+        return ()
+    if table.max_fallbacks is not None and stage.hops >= table.max_fallbacks:
+        return ()
+    lists = table.context_window_fallbacks if overflow else table.fallbacks
+    listed = lists.get(route.name) if stage.hops == 0 else None
+    if listed is None:
+        listed = lists.get(stage.group)
+    if listed is None:
+        listed = () if overflow else table.default_fallbacks
+    how = "context" if overflow else "fallback"
+    return tuple(Stage(name, stage.hops + 1, how) for name in listed if name != stage.group)

@@ -1,0 +1,116 @@
+"""The route table: every name a client can send, and the group that serves it.
+
+Built once from a Config and never changed: a reload builds another and swaps it whole, so a
+request in flight keeps the table that it began with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gateway.config.config import Config, Deployment, TierName, TierRule
+
+TASK_PREFIX = "task/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A model group: its tier, how its requests wait, and its deployments in file order."""
+
+    name: str
+    tier: TierName
+    rule: TierRule
+    members: tuple[Deployment, ...]
+    shares: tuple[str, ...]  # for each member why it may be chosen, such as "share 10/11"
+    affinity: str | None = None  # a header name in lower case, or "key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Where a name leads. An alias may have fallbacks of its own, under its own name."""
+
+    name: str
+    kind: Literal["group", "alias", "task"]
+    group: str
+    tier: TierName
+    fallbacks: bool = True
+    hidden: bool = False
+
+    @property
+    def task(self) -> str | None:
+        """The task's name, where the route is one."""
+        return self.name.removeprefix(TASK_PREFIX) if self.kind == "task" else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteTable:
+    """Every route and group of one revision of the file."""
+
+    routes: Mapping[str, Route]
+    groups: Mapping[str, Group]
+    fallbacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    context_window_fallbacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    default_fallbacks: tuple[str, ...] = ()
+    max_fallbacks: int | None = None
+
+    def tasks(self) -> tuple[str, ...]:
+        """The names of the tasks that have a pin."""
+        return tuple(route.task for route in self.routes.values() if route.task is not None)
+
+
+def build(config: Config) -> RouteTable:
+    """The table of a checked Config."""
+    groups = {
+        name: Group(
+            name=name,
+            tier=config.tiers[name],
+            rule=config.tier_rules[config.tiers[name]],
+            members=members,
+            shares=tuple(_share(member, members) for member in members),
+            affinity=config.affinity.get(name),
+        )
+        for name, members in config.groups().items()
+    }
+    return RouteTable(
+        routes=_routes(config),
+        groups=groups,
+        fallbacks=config.fallbacks,
+        context_window_fallbacks=config.context_window_fallbacks,
+        default_fallbacks=config.default_fallbacks,
+        max_fallbacks=config.max_fallbacks,
+    )
+
+
+def _share(member: Deployment, members: tuple[Deployment, ...]) -> str:
+    """Why a member may be chosen: its order and its part of the weights on that level."""
+    level = [m for m in members if m.order == member.order]
+    weights = [m.weight or 1.0 for m in level]
+    share = "only one" if len(level) == 1 else f"share {member.weight or 1.0:g}/{sum(weights):g}"
+    return share if len(level) == len(members) else f"order {member.order}, {share}"
+
+
+def _routes(config: Config) -> dict[str, Route]:
+    routes = {
+        name: Route(name=name, kind="group", group=name, tier=tier)
+        for name, tier in config.tiers.items()
+    }
+    for alias in config.aliases.values():
+        routes[alias.name] = Route(
+            name=alias.name,
+            kind="alias",
+            group=alias.group,
+            tier=config.tiers[alias.group],
+            hidden=alias.hidden,
+        )
+    for pin in config.pins.values():
+        name = TASK_PREFIX + pin.task
+        routes[name] = Route(
+            name=name,
+            kind="task",
+            group=pin.group,
+            tier=config.tiers[pin.group],
+            fallbacks=pin.fallbacks,
+        )
+    return routes

@@ -1,0 +1,1 @@
+"""Engines, recipes, the slot, hosts, embeddings: what stands behind the gateway."""
