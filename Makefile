@@ -1,0 +1,67 @@
+# make run      the gateway with two small embedded engines, on http://127.0.0.1:9000/v1
+# make install  .venv with the command `gateway`
+# make test     everything that CI runs
+# make bench    the gateway against direct, and against what else is installed
+# make lock     requirements/ made anew from pyproject.toml
+#
+# PYTHON=python3.12 make ...   another Python, 3.11 or newer, with pip 22.3 or newer
+# PORT=9100 make run           another port; MODEL=path.gguf another model
+
+PYTHON ?= python3
+PORT ?= 9000
+MODEL ?=
+
+BIN := .venv/bin
+# The pip of $(PYTHON) fills .venv: Debian's Python has no ensurepip without a package more.
+PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check --quiet
+LOCKED := install --require-hashes --no-compile -r requirements/build.txt
+
+.PHONY: install run test lint bench lock clean
+.DELETE_ON_ERROR:
+
+install: .venv/.runtime
+
+run: .venv/.local
+	@exec $(BIN)/python -m serving.embedded --port $(PORT) $(if $(MODEL),--model $(MODEL))
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: .venv/.dev
+	$(BIN)/python -m bench
+
+# Each stamp is newer than what it was made from, so a second call does nothing.
+.venv/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "make: $(PYTHON) is too old: name a Python 3.11 or newer, PYTHON=... make" >&2; exit 1; }
+	@$(PYTHON) -m pip --version >/dev/null 2>&1 \
+	  || { echo "make: $(PYTHON) has no pip: on Debian, apt-get install python3-pip" >&2; exit 1; }
+	@$(PYTHON) -m venv --without-pip --clear .venv
+	@touch $@
+
+.venv/.runtime .venv/.local .venv/.dev: .venv/.%: requirements/%.txt requirements/build.txt pyproject.toml .venv/.python
+	@echo "installing requirements/$*.txt into .venv ..."
+	@$(PIP) $(LOCKED) -r requirements/$*.txt
+	@$(PIP) install --no-deps --no-build-isolation --no-compile --editable .
+	@touch $@
+
+UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+  --no-annotate --no-header --no-emit-index-url --prerelease disallow $(LOCK_FLAGS)
+
+# LOCK_FLAGS=--upgrade moves every pin to the newest release that pyproject.toml allows.
+lock: .venv/.dev
+	$(UV_COMPILE) --group build -o requirements/build.txt >/dev/null
+	$(UV_COMPILE) pyproject.toml -o requirements/runtime.txt >/dev/null
+	$(UV_COMPILE) pyproject.toml --extra local -c requirements/runtime.txt -o requirements/local.txt >/dev/null
+	$(UV_COMPILE) pyproject.toml --extra local --extra dev -c requirements/local.txt -c requirements/build.txt \
+	  -o requirements/dev.txt >/dev/null
+
+clean:
+	rm -rf .venv dist run .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
