@@ -1,0 +1,81 @@
+"""What relay and bridge share: a request, an answer as it arrives, and the ways an attempt fails.
+
+`server.py` hands the relay a Sender for each kind of deployment; neither knows the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from gateway.config.config import Deployment, Dialect
+from gateway.keys import Client
+from gateway.routing.choose import RequestFacts
+
+
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """An inference request, read and checked, before it is fitted to a deployment."""
+
+    id: str
+    dialect: Dialect
+    client: Client
+    fields: dict[str, msgspec.Raw]  # the body's top level; values are the client's own bytes
+    model: str | None
+    task: str | None
+    stream: bool
+    wants_usage: bool  # the client asked for usage in its stream
+    facts: RequestFacts
+    headers: Mapping[bytes, bytes] = field(default_factory=dict)  # those that may go up
+    body_bytes: int = 0
+
+
+class AttemptFailed(Exception):
+    """An attempt that brought no answer. `outcome` goes to the record; counts against health."""
+
+    outcome = "failed"
+
+    def __init__(self, detail: str = "") -> None:
+        super().__init__(detail or self.outcome)
+
+
+class NotConnected(AttemptFailed):
+    """No connection: refused, unreachable, no such name, or too slow to accept."""
+
+    outcome = "connect-error"
+
+
+class Broken(AttemptFailed):
+    """The connection ended before a whole answer: reset, closed, or no HTTP at all."""
+
+    outcome = "broken"
+
+
+class TimedOut(AttemptFailed):
+    """A limit of the deployment ran out: whole answer, first content, or idle."""
+
+    outcome = "timeout"
+
+
+class Answer(Protocol):
+    """An engine's answer whose head is in. Bytes are de-framed, in the client's dialect."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]  # names in lower case
+
+    async def read(self) -> bytes:
+        """What has arrived; b"" at the clean end. Raises Broken if the end is missing, or the
+        error that abort() was given."""
+
+    def abort(self, error: BaseException | None = None) -> None:
+        """Close the engine's connection now."""
+
+
+class Sender(Protocol):
+    """Sends one request to one deployment."""
+
+    async def send(self, request: Request, deployment: Deployment) -> Answer:
+        """The answer, as soon as its head is in. Raises AttemptFailed; closes on cancellation."""

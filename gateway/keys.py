@@ -1,0 +1,101 @@
+"""Who is calling: client keys, the master key, and the names that each opens.
+
+A key is looked up by its SHA-256, so the time taken says nothing about the key. Its grants (`tiers`
+and `models` together) apply once, to the name or task that the client sends: fallback targets are
+the file's decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from hmac import compare_digest
+
+from gateway.config.config import Config
+from gateway.errors import BadRequest, Unauthorized
+from gateway.routing.table import TASK_PREFIX, Route, RouteTable
+
+_NO_KEY = "no API key: send 'Authorization: Bearer KEY' (or 'x-api-key: KEY')"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A caller whose key is known."""
+
+    name: str
+    names: frozenset[str]  # every name and task/NAME that it may send
+    admin: bool = False
+
+    def may_use(self, route: Route) -> bool:
+        """True if its key opens this name."""
+        return route.name in self.names
+
+
+class KeyRing:
+    """The keys of one revision of the file. Without any, everybody is `insecure` (see server)."""
+
+    def __init__(self, config: Config, table: RouteTable) -> None:
+        self._clients: dict[bytes, tuple[bytes, Client]] = {}
+        everything = frozenset(n for n, r in table.routes.items() if r.tier != "burst")
+        if config.master_key is not None:
+            self._add(config.master_key, Client(name="master", names=everything, admin=True))
+        for key in config.client_keys:
+            names = frozenset(
+                name
+                for name, route in table.routes.items()
+                if route.tier in key.tiers or name in key.models or route.task in key.models
+            )
+            self._add(key.key, Client(name=key.name, names=names, admin=key.admin))
+        self._anybody = (
+            None
+            if self._clients
+            else Client(name="insecure", names=everything, admin=True)
+        )
+
+    def _add(self, key: str, client: Client) -> None:
+        raw = key.encode()
+        self._clients[sha256(raw).digest()] = (raw, client)
+
+    @property
+    def is_open(self) -> bool:
+        """True if the file has no key at all: anybody is served."""
+        return self._anybody is not None
+
+    def identify(self, headers: Iterable[tuple[bytes, bytes]]) -> Client:
+        """The client of a request's headers (names in lower case).
+
+        Raises Unauthorized without a known key, BadRequest if two headers hold different keys.
+        """
+        bearer = api_key = None
+        for name, value in headers:
+            if name == b"authorization":
+                bearer = value
+            elif name == b"x-api-key":
+                api_key = value
+        return self.who(bearer, api_key)
+
+    def who(self, authorization: bytes | None, x_api_key: bytes | None) -> Client:
+        """The same, from the values of the two headers."""
+        if self._anybody is not None:
+            return self._anybody
+        key = x_api_key
+        if authorization is not None:
+            scheme, _, bearer = authorization.partition(b" ")
+            if scheme.lower() != b"bearer" or not bearer.strip():
+                raise Unauthorized("the Authorization header must be 'Bearer KEY'")
+            bearer = bearer.strip()
+            if x_api_key is not None and x_api_key != bearer:
+                raise BadRequest("Authorization and x-api-key hold different keys: send one")
+            key = bearer
+        if key is None:
+            raise Unauthorized(_NO_KEY)
+        known = self._clients.get(sha256(key).digest())
+        if known is None or not compare_digest(known[0], key):
+            raise Unauthorized("this API key is not in the gateway's file")
+        return known[1]
+
+
+def names_of_tasks(names: Iterable[str]) -> list[str]:
+    """The tasks among names that a client may send."""
+    return sorted(n.removeprefix(TASK_PREFIX) for n in names if n.startswith(TASK_PREFIX))

@@ -1,0 +1,145 @@
+"""The scanner: finds whole events in a stream of bytes, and reads what they say.
+
+Bytes go out as they came: nothing is re-serialised. An event ends at a blank line, whatever the
+line ends (LF, CRLF or CR) and wherever the reads are cut. Left out are: an event whose data is no
+JSON, the usage event that the gateway asked for and the client did not, an error event (the caller
+decides what becomes of it) and all that follows one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gateway.config.config import Dialect
+from gateway.dialects import ASKS_FOR_USAGE, EventFacts, read_event
+from gateway.records.record import Usage
+
+_DONE = b"[DONE]"
+# A blank line: two line ends in a row. The groups are atomic, or CR LF would count as two.
+_BLANK = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+_LINE = re.compile(rb"\r\n|\n|\r")
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+
+
+class TooLong(Exception):
+    """An event that never ends: more than MAX_EVENT_BYTES without a blank line."""
+
+
+class Scanner:
+    """Reads one stream. `feed` returns the bytes of the whole events to pass on."""
+
+    __slots__ = (
+        "_dialect", "_drop_usage", "_rest", "content_events", "done", "error", "finished",
+        "last_usage", "usage_is_final",
+    )
+
+    def __init__(self, dialect: Dialect, *, drop_usage: bool = False) -> None:
+        self._dialect = dialect
+        self._drop_usage = drop_usage
+        self._rest = b""
+        self.content_events = 0
+        self.finished = False  # a finish reason was seen
+        self.done = False  # the terminator was seen
+        self.error: bytes | None = None  # the data of an error event: nothing follows it
+        self.last_usage: Usage | None = None
+        self.usage_is_final = False  # it came with or after the finish reason
+
+    def feed(self, data: bytes) -> bytes:
+        """Whole events in `data` and what was left of earlier reads, in their own bytes."""
+        if self._rest:
+            data = self._rest + data
+        out: list[bytes] = []
+        start = kept_from = 0
+        plain = b"\r" not in data
+        while self.error is None:
+            if plain:
+                end = data.find(b"\n\n", start) + 2
+                if end == 1:
+                    break
+            else:
+                found = _BLANK.search(data, start)
+                if found is None:
+                    break
+                end = found.end()
+            if not self._read(data[start:end]):
+                out.append(data[kept_from:start])
+                kept_from = end
+            start = end
+        self._rest = data[start:] if self.error is None else b""
+        if len(self._rest) > MAX_EVENT_BYTES:
+            raise TooLong
+        out.append(data[kept_from:start])
+        return b"".join(out) if len(out) > 1 else out[0]
+
+    def end(self) -> bytes:
+        """At the end of the body: the last event, completed if its blank line is missing."""
+        rest, self._rest = self._rest, b""
+        if not rest.strip() or self.error is not None:
+            return b""
+        newline = b"\r\n" if b"\r\n" in rest else b"\n"
+        event = rest.rstrip(b"\r\n") + newline * 2
+        return event if self._read(event) else b""
+
+    def is_complete(self) -> bool:
+        """True if the answer ended as its dialect says a whole one ends."""
+        if self.error is not None:
+            return False
+        if self._dialect in ASKS_FOR_USAGE:
+            return self.done or self.finished
+        return self.done
+
+    def _read(self, event: bytes) -> bool:
+        """Note what an event says; False if it is to be left out."""
+        data = _data_of(event)
+        if data is None:
+            return True  # a comment, or fields without data: no content, nothing to judge
+        if data == _DONE:
+            self.done = True
+            return True
+        facts = read_event(self._dialect, data)
+        if facts is None:
+            return False
+        if facts.error:
+            self.error = data
+            return False
+        self._note(facts)
+        return not (facts.only_usage and self._drop_usage)
+
+    def _note(self, facts: EventFacts) -> None:
+        if facts.content:
+            self.content_events += 1
+        if facts.finished:
+            self.finished = True
+        if facts.ends:
+            self.done = True
+        if facts.usage is not None:
+            self.last_usage = _larger(self.last_usage, facts.usage)
+            self.usage_is_final = self.finished
+
+
+def _data_of(event: bytes) -> bytes | None:
+    """The data of an event, its lines joined; None if it has no data field."""
+    if event.startswith(b"data:") and event.find(b"\n") == len(event) - 2:  # the common one
+        return event[5:].strip()
+    lines = [
+        line[5:].removeprefix(b" ")
+        for line in _LINE.split(event)
+        if line.startswith(b"data:") or line == b"data"
+    ]
+    return b"\n".join(lines).strip() if lines else None
+
+
+def _larger(before: Usage | None, now: Usage) -> Usage:
+    """Usage counts are running totals: the later wins, and what it leaves out stays."""
+    if before is None:
+        return now
+    return Usage(
+        prompt_tokens=_most(before.prompt_tokens, now.prompt_tokens),
+        cached_tokens=_most(before.cached_tokens, now.cached_tokens),
+        completion_tokens=_most(before.completion_tokens, now.completion_tokens),
+        reasoning_tokens=_most(before.reasoning_tokens, now.reasoning_tokens),
+    )
+
+
+def _most(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else max(a, b)
