@@ -25,8 +25,6 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
-from gateway.config.config import Dialect
-
 _ANTHROPIC: frozenset[str] = frozenset({"messages", "count_tokens"})
 
 # OpenAI's and Anthropic's own words for the kinds of error, by status.
@@ -56,7 +54,11 @@ class GatewayError(Exception):
     code: ClassVar[str] = "gateway_error"
 
     def __init__(
-        self, message: str, *, code: str | None = None, status: int | None = None,
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        status: int | None = None,
         retry_after_s: int | None = None,
     ) -> None:
         super().__init__(message)
@@ -126,18 +128,18 @@ class EngineTimedOut(GatewayError):
     status, code = 504, "upstream_timeout"
 
 
-def is_anthropic(dialect: Dialect | None) -> bool:
+def is_anthropic(dialect: str | None) -> bool:
     """True where errors take Anthropic's shape."""
     return dialect in _ANTHROPIC
 
 
-def error_type(status: int, dialect: Dialect | None) -> str:
+def error_type(status: int, dialect: str | None) -> str:
     """The dialect's word for a status, such as `rate_limit_error`."""
     table = _ANTHROPIC_TYPES if is_anthropic(dialect) else _OPENAI_TYPES
     return table.get(status) or ("invalid_request_error" if status < 500 else "api_error")
 
 
-def envelope(status: int, code: str, message: str, dialect: Dialect | None) -> dict[str, Any]:
+def envelope(status: int, code: str, message: str, dialect: str | None) -> dict[str, Any]:
     """The error object of a dialect, ready for JSON."""
     kind = error_type(status, dialect)
     if is_anthropic(dialect):
@@ -145,7 +147,7 @@ def envelope(status: int, code: str, message: str, dialect: Dialect | None) -> d
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def body(error: GatewayError, dialect: Dialect | None = None) -> bytes:
+def body(error: GatewayError, dialect: str | None = None) -> bytes:
     """The JSON body of an error, in the dialect of the path it answers."""
     data = envelope(error.shown_status, error.shown_code, error.message, dialect)
     return json.dumps(data, ensure_ascii=False).encode()

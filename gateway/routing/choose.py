@@ -1,25 +1,21 @@
-"""Choose: from a name to deployments in order, each with its reason.
+"""Choose: from a group to deployments in order, each with its reason.
 
-    resolve      the name or task that a client sent -> Route
     candidates   one group -> Decision: who may serve, in order, and who was left out and why
     after        a group failed, or found the prompt too long -> the groups to try next
 
-All three are pure. The relay asks again whenever something changed: a permit came back, a rest ended.
+Both are pure. The relay asks again when something changed: a permit came back, a rest ended.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container
 from dataclasses import dataclass
-from difflib import get_close_matches
 from hashlib import blake2b
 from random import Random
 
 from gateway.config.config import Deployment, Dialect
-from gateway.errors import BadRequest, NotFound, UnknownTask
 from gateway.routing.health import Health
-from gateway.routing.table import TASK_PREFIX, Group, Route, RouteTable
+from gateway.routing.table import Group, Route, RouteTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,39 +55,14 @@ class Stage:
     how: str = "asked"
 
 
-def resolve(
-    table: RouteTable, model: str | None, task: str | None, usable: Container[str]
-) -> Route:
-    """The route of what a client sent. A task beats the model name; there is no default.
-
-    `usable` holds the names that its key opens: only these are named in an error.
-    """
-    if task is None and model is not None and model.startswith(TASK_PREFIX):
-        task = model.removeprefix(TASK_PREFIX)
-    if task is not None:
-        route = table.routes.get(TASK_PREFIX + task)
-        if route is None:
-            known = [t for t in table.tasks() if TASK_PREFIX + t in usable]
-            raise UnknownTask(
-                f"this task has no pin, so nothing serves it; tasks with one: "
-                f"{', '.join(sorted(known)) or 'none'}"
-            )
-        return route
-    if not model:
-        raise BadRequest("the body names no model: send 'model', or name a task in X-Task")
-    route = table.routes.get(model)
-    if route is None:
-        names = [n for n, r in table.routes.items() if n in usable and not r.hidden]
-        near = get_close_matches(model[:128], names, n=3, cutoff=0.5) or sorted(names)[:10]
-        raise NotFound(
-            f"no such model here; names near it: {', '.join(near) or 'none'}",
-            code="model_not_found",
-        )
-    return route
-
-
 def candidates(
-    group: Group, facts: RequestFacts, *, health: Health, now: float, random: Random, bridge: bool,
+    group: Group,
+    facts: RequestFacts,
+    *,
+    health: Health,
+    now: float,
+    random: Random,
+    bridge: bool,
     early: bool = False,
 ) -> Decision:
     """Who of a group may serve, best first.
@@ -113,7 +84,7 @@ def candidates(
             left_out.append((member, f"prompt above its window of {member.max_input_tokens}"))
         elif (rests := health.rests(member.id, now)) is not None and not early:
             left_out.append((member, f"rests for {rests:.1f} s" if rests else "being tried"))
-        elif early and not (rests is not None and health.may_try_early(member.id, now)):
+        elif early and not (rests is not None and health.may_try_early(member.id)):
             left_out.append((member, "not to be tried early"))
         elif early:
             chosen.append((0, rests or 0.0, Candidate(member, "early trial")))
@@ -143,7 +114,7 @@ def _draw(member: Deployment, facts: RequestFacts, random: Random) -> float:
 def after(
     table: RouteTable, route: Route, stage: Stage, *, overflow: bool, fallbacks: bool = True
 ) -> tuple[Stage, ...]:
-    """The stages that follow when `stage` could not serve, to be tried before those already waiting.
+    """The stages that follow when `stage` could not serve, to go before those already waiting.
 
     Depth first, in the order of the file. An overflow follows only `context_window_fallbacks`. An
     alias may have a list of its own; a name with none has the default one. The caller skips groups

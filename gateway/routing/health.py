@@ -4,7 +4,7 @@
     well      nothing, or too few failures              yes
     resting   more than `allowed_fails` in a minute,    no (an early trial, if nothing else serves
               or a failed trial, or by Retry-After      and the rest is not the engine's own word)
-    unproven  the rest is over, no success since        one at a time: the trial
+    unproven  a rest by count is over, no success yet   one at a time: the trial
 
 Health is per deployment: a bad model does not rest its neighbours on one address. The caller gives
 the time (seconds on a steady clock); state lives by deployment id and so outlives a reload.
@@ -38,22 +38,21 @@ class Health:
     def rests(self, deployment_id: str, now: float) -> float | None:
         """Seconds left of its rest (0.0 while its trial is in flight), or None if it may serve."""
         state = self._states.get(deployment_id)
-        if state is None or not state.unproven:
+        if state is None:
             return None
         if state.rests_until > now:
             return state.rests_until - now
         return 0.0 if state.trial else None
 
-    def may_try_early(self, deployment_id: str, now: float) -> bool:
+    def may_try_early(self, deployment_id: str) -> bool:
         """True if it rests by the gateway's own count and no trial of it is in flight."""
         state = self._states.get(deployment_id)
-        resting = state is not None and state.unproven and state.rests_until > now
-        return resting and state is not None and not state.by_own_word and not state.trial
+        return state is not None and not state.by_own_word and not state.trial
 
-    def begin(self, deployment_id: str) -> bool:
+    def begin(self, deployment_id: str, now: float) -> bool:
         """An attempt starts; True if it is a trial, which must end in one of the calls below."""
         state = self._states.get(deployment_id)
-        if state is None or not state.unproven:
+        if state is None or not (state.unproven or state.rests_until > now):
             return False
         state.trial = True
         return True
@@ -77,16 +76,17 @@ class Health:
         was_trial, state.trial = state.trial, False
         if not was_trial and len(state.failures) <= deployment.allowed_fails:
             return False
-        self._rest(state, now + deployment.cooldown_s, by_own_word=False)
+        state.unproven = True
+        _rest(state, now + deployment.cooldown_s, by_own_word=False)
         return True
 
     def rest(self, deployment_id: str, now: float, seconds: float, *, by_own_word: bool) -> None:
         """Rest it without counting: the engine named a time, or is loading its model."""
         state = self._states.setdefault(deployment_id, _State())
         state.trial = False
-        self._rest(state, now + seconds, by_own_word=by_own_word)
+        _rest(state, now + seconds, by_own_word=by_own_word)
 
-    def _rest(self, state: _State, until: float, *, by_own_word: bool) -> None:
-        state.unproven = True
-        if until > state.rests_until:  # a second failure never shortens a rest
-            state.rests_until, state.by_own_word = until, by_own_word
+
+def _rest(state: _State, until: float, *, by_own_word: bool) -> None:
+    if until > state.rests_until:  # a second failure never shortens a rest
+        state.rests_until, state.by_own_word = until, by_own_word

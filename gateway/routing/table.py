@@ -6,11 +6,13 @@ request in flight keeps the table that it began with.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Literal
 
 from gateway.config.config import Config, Deployment, TierName, TierRule
+from gateway.errors import BadRequest, NotFound, UnknownTask
 
 TASK_PREFIX = "task/"
 
@@ -114,3 +116,34 @@ def _routes(config: Config) -> dict[str, Route]:
             fallbacks=pin.fallbacks,
         )
     return routes
+
+
+def resolve(
+    table: RouteTable, model: str | None, task: str | None, usable: Container[str]
+) -> Route:
+    """The route of what a client sent. A task beats the model name; there is no default.
+
+    `usable` holds the names that its key opens: only these are named in an error.
+    """
+    if task is None and model is not None and model.startswith(TASK_PREFIX):
+        task = model.removeprefix(TASK_PREFIX)
+    if task is not None:
+        route = table.routes.get(TASK_PREFIX + task)
+        if route is None:
+            known = [t for t in table.tasks() if TASK_PREFIX + t in usable]
+            raise UnknownTask(
+                f"this task has no pin, so nothing serves it; tasks with one: "
+                f"{', '.join(sorted(known)) or 'none'}"
+            )
+        return route
+    if not model:
+        raise BadRequest("the body names no model: send 'model', or name a task in X-Task")
+    route = table.routes.get(model)
+    if route is None:
+        names = [n for n, r in table.routes.items() if n in usable and not r.hidden]
+        near = get_close_matches(model[:128], names, n=3, cutoff=0.5) or sorted(names)[:10]
+        raise NotFound(
+            f"no such model here; names near it: {', '.join(near) or 'none'}",
+            code="model_not_found",
+        )
+    return route
