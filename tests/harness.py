@@ -1,0 +1,162 @@
+"""The real gateway on a real port, in front of scripted engines: what the tests over the wire use.
+
+    a, b = FakeEngine("a", status=503), FakeEngine("b")
+    async with gateway(Node({"chat": a, "spare": b}, router={"fallbacks": [...]})) as g:
+        reply = await g.client.ask("chat")
+
+The gateway runs in the test's own loop under uvicorn, on a socket. On the way out the harness
+checks that no permit is held, and that no key or prompt is in any record or metric.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import uvicorn
+
+from common.problems import render
+from gateway.config.config import Config
+from gateway.config.load import load_text
+from gateway.server import Gateway
+from tests import markers
+from tests.client import Client
+from tests.clock import Clock
+from tests.engine import FakeEngine
+from tests.node import ENVIRON, MASTER_KEY, TESTER_KEY, Node
+
+
+class Running:
+    """A gateway that serves: its client, its records, and what it says about itself."""
+
+    def __init__(self, server: Gateway, port: int, activity: Path, config: Config) -> None:
+        self.server = server
+        self.port = port
+        self.activity = activity
+        self.config = config
+        self.client = Client("127.0.0.1", port, TESTER_KEY)
+        self.operator = Client("127.0.0.1", port, MASTER_KEY)
+
+    async def records(self, count: int, within_s: float = 5.0) -> list[dict[str, Any]]:
+        """The activity records, once there are `count`; an error if there are more or fewer."""
+        await until(lambda: len(self._lines()) >= count, within_s)
+        found = self._lines()
+        assert len(found) == count, f"{len(found)} records, not {count}: {found}"
+        return found
+
+    async def record(self) -> dict[str, Any]:
+        """The only record."""
+        return (await self.records(1))[0]
+
+    def _lines(self) -> list[dict[str, Any]]:
+        text = self.activity.read_text() if self.activity.exists() else ""
+        return [json.loads(line) for line in text.splitlines()]
+
+    async def routes(self) -> Any:
+        """What `/api/routes` says."""
+        return (await self.operator.get("/api/routes")).json
+
+    async def metrics(self) -> str:
+        """The text of `/metrics`."""
+        return (await self.operator.get("/metrics")).body.decode()
+
+    async def in_flight(self) -> float:
+        """Requests that hold a permit now, over all deployments, by the metrics."""
+        return total(await self.metrics(), "gateway_in_flight")
+
+    async def idle(self, within_s: float = 5.0) -> None:
+        """Wait until nothing is in flight; an error if something stays."""
+        async with asyncio.timeout(within_s):
+            while await self.in_flight():
+                pass
+
+
+async def until(true: Callable[[], bool], within_s: float = 5.0) -> None:
+    """Look again and again until it is true: for files, which tell nobody that they changed."""
+    deadline = time.perf_counter() + within_s
+    while not true() and time.perf_counter() < deadline:
+        await asyncio.sleep(0.005)
+
+
+def total(metrics: str, name: str) -> float:
+    """The sum of a metric over its labels."""
+    lines = [x for x in metrics.splitlines() if x.split("{")[0].split(" ")[0] == name]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+
+def configured(node: Node, activity: Path, environ: Mapping[str, str] | None = None) -> Config:
+    """The checked Config of a node; an error with all problems if the file is wrong."""
+    loaded = load_text(node.yaml(str(activity)), "node.yaml", dict(environ or ENVIRON))
+    assert loaded.config is not None, render(loaded.problems)
+    return loaded.config
+
+
+@asynccontextmanager
+async def gateway(
+    node: Node,
+    *others: FakeEngine,
+    clock: Clock | None = None,
+    seed: int = 1,
+    insecure: bool = False,
+    leaks: bool = False,
+) -> AsyncIterator[Running]:
+    """Start the node's engines (and others), then the gateway; stop all of it at the end.
+
+    `leaks=True` leaves the look at permits and markers out, for tests that stop in the middle.
+    """
+    async with AsyncExitStack() as stack:
+        for engine in {id(e): e for e in (*node.engines(), *others)}.values():
+            await stack.enter_async_context(engine)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        activity = folder / "activity.jsonl"
+        config = configured(node, activity)
+        more: dict[str, Any] = {} if clock is None else {"clock": clock}
+        server = Gateway(config, insecure=insecure, random=Random(seed), **more)
+        port = await stack.enter_async_context(_serving(server))
+        running = Running(server, port, activity, config)
+        yield running
+        if not leaks:
+            await running.idle()
+            text = await running.metrics()
+            assert not markers.seen(text), "a key or a prompt in the metrics"
+    if not leaks and activity.exists():
+        assert not markers.seen(activity.read_bytes()), "a key or a prompt in a record"
+
+
+@asynccontextmanager
+async def _serving(server: Gateway) -> AsyncIterator[int]:
+    """Run the gateway's ASGI app under uvicorn on a free loopback port."""
+    sock = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    web = uvicorn.Server(
+        uvicorn.Config(
+            server.app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_level="warning",
+            access_log=False,
+        )
+    )
+    web.config.load()
+    web.lifespan = web.config.lifespan_class(web.config)
+    await server.start()
+    await web.startup(sockets=[sock])
+    try:
+        yield sock.getsockname()[1]
+    finally:
+        for listener in web.servers:
+            listener.close()
+        for connection in list(web.server_state.connections):
+            connection.shutdown()
+        await server.stop()
+        for task in list(web.server_state.tasks):
+            task.cancel()
+        await asyncio.gather(*web.server_state.tasks, return_exceptions=True)

@@ -1,0 +1,1 @@
+"""The real gateway over real sockets, in front of scripted engines."""
