@@ -1,0 +1,230 @@
+"""Usage: roll-ups of the last hour and day, and counters that outlive the log.
+
+`add` counts a record in memory. A thread saves the counters to `usage.json` beside the activity
+log every few seconds while they change, and at close. The file is replaced whole, after the log
+has taken every record that it counts, so that a kill at any moment counts no record twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from gateway.records import segments
+from gateway.records.counters import VERSION, Book, last_counted
+from gateway.records.lock import FileLock, RecordsError
+from gateway.records.record import Record
+from gateway.records.rollups import WINDOWS, RollUps, Window
+
+SAVE_S = 5.0
+COMPLAIN_S = 60.0
+RECENT = 50
+_AHEAD_S = 60.0
+
+log = structlog.get_logger("usage")
+
+
+def usage_path(activity_path: str | Path) -> Path:
+    """Where the counters of an activity log are kept."""
+    return segments.real_path(activity_path).with_name("usage.json")
+
+
+def read_book(path: Path) -> Book | None:
+    """The counters on disk; None where there are none yet. ValueError where they are damaged."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        book = msgspec.json.decode(data, type=Book)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from error
+    if book.version != VERSION:
+        raise ValueError(f"version {book.version}, and this release writes {VERSION}")
+    return book
+
+
+class Usage:
+    """Counts records. `start` reads what was counted before; `add` is cheap and never fails."""
+
+    def __init__(
+        self,
+        activity_path: str | Path,
+        *,
+        flush: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = time.time,
+        save_s: float = SAVE_S,
+    ) -> None:
+        """`flush` waits until the log holds every record given so far."""
+        self.path = usage_path(activity_path)
+        self._log_path = segments.real_path(activity_path)
+        self._flush = flush
+        self._clock = clock
+        self._save_s = save_s
+        self._lock = threading.Lock()
+        self._file_lock = FileLock(self.path)
+        self._book = Book()
+        self._rollups = RollUps()
+        self._recent: deque[Record] = deque(maxlen=RECENT)
+        self._dirty = False
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._complained_at = float("-inf")
+
+    def start(self) -> None:
+        """Read the counters and what the log holds beyond them, then keep them saved.
+
+        A damaged file is set aside and counted anew from the log. RecordsError where another
+        process keeps the counters in this folder.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file_lock.take()
+        except OSError as error:
+            raise RecordsError(f"{self.path} cannot be written: {error.strerror}") from error
+        book = self._load()
+        self._book = Book() if book is None else book
+        self._count_log()
+        self._thread = threading.Thread(target=self._run, name="usage", daemon=True)
+        self._thread.start()
+
+    def add(self, record: Record) -> None:
+        """Count a record, right after it was given to the log."""
+        try:
+            ended = _ended(record)
+        except ValueError:
+            ended = self._clock()
+        with self._lock:
+            self._rollups.add(record, ended)
+            self._book.add(record, ended)
+            self._recent.append(record)
+            self._dirty = True
+
+    def window(self, window: Window) -> dict[str, Any]:
+        """Sums of the last hour or day: `total`, and by `clients`, `models`, `tiers`, `tasks`."""
+        with self._lock:
+            return self._rollups.read(window, self._clock())
+
+    def recent(self) -> list[Record]:
+        """The last records, the youngest first."""
+        with self._lock:
+            return list(self._recent)[::-1]
+
+    def lifetime(self) -> dict[str, Any]:
+        """Counters since `since`, and of each day (UTC)."""
+        with self._lock:
+            return self._book.as_data()
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Save a last time and let go of the file; call it before the log is closed."""
+        if self._thread is None:
+            return
+        self._stop.set()
+        self._thread.join(timeout_s)
+        self._thread = None
+        self._file_lock.close()
+
+    def save(self) -> None:
+        """Replace `usage.json` by the counters of this moment; OSError leaves the old one."""
+        with self._lock:
+            if not self._dirty:
+                return
+            self._dirty = False
+            self._book.updated_at = _utc(self._clock())
+            data = msgspec.json.encode(self._book)
+        # First the log, then the counters: a record that is counted here and missing there
+        # could not be told from one that was never counted.
+        self._flush()
+        try:
+            _replace(self.path, data)
+        except OSError:
+            self._dirty = True
+            raise
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._save_s):
+            self._try_save()
+        self._try_save()
+
+    def _try_save(self) -> None:
+        try:
+            self.save()
+        except OSError as error:
+            if time.monotonic() - self._complained_at >= COMPLAIN_S:
+                self._complained_at = time.monotonic()
+                log.warning("usage_not_saved", path=str(self.path), error=str(error))
+
+    def _load(self) -> Book | None:
+        try:
+            return read_book(self.path)
+        except ValueError as error:
+            aside = self.path.with_name(f"usage.json.damaged-{int(self._clock())}")
+            with contextlib.suppress(OSError):
+                self.path.replace(aside)
+            log.warning(
+                "usage_rebuilt",
+                path=str(self.path),
+                set_aside=str(aside),
+                error=str(error),
+                note="counted anew as far as the activity log reaches",
+            )
+        except OSError as error:
+            raise RecordsError(f"{self.path} cannot be read: {error.strerror}") from error
+        return None
+
+    def _count_log(self) -> None:
+        """Count what the log holds and the book does not, and build the roll-ups.
+
+        Records were counted in the order of the log, therefore:
+        1. what stands behind the last remembered record was not counted, the rest was;
+        2. where no remembered record is in the log (rotated away, deleted), the time decides.
+        """
+        now, counted_until = self._clock(), self._book.through.ended
+        last = last_counted(self._book.through, (record for record, _ in self._log_records()))
+        for place, (record, ended) in enumerate(self._log_records()):
+            if place > last and (last >= 0 or ended > counted_until):
+                self._book.add(record, ended)
+                self._dirty = True
+            self._recent.append(record)
+            # A record from the future (a clock that was set back) would fold today away.
+            if now - WINDOWS["24h"] <= ended <= now + _AHEAD_S:
+                self._rollups.add(record, ended)
+
+    def _log_records(self) -> Iterator[tuple[Record, float]]:
+        for record in segments.iter_records(self._log_path):
+            with contextlib.suppress(ValueError):
+                yield record, _ended(record)
+
+
+def _ended(record: Record) -> float:
+    return segments.seconds(record.at) + record.duration_ms / 1000
+
+
+def _utc(now: float) -> str:
+    return f"{datetime.fromtimestamp(now, UTC).replace(tzinfo=None).isoformat('T', 'milliseconds')}Z"
+
+
+def _replace(path: Path, data: bytes) -> None:
+    new = path.with_name("usage.json.new")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with new.open("wb") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the rename too survives a power failure
+    finally:
+        os.close(folder)
