@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from gateway.records.record import Record
-from gateway.records.rollups import OTHER, TIERS
+from gateway.records.rollups import NOBODY, OTHER, TIERS, Key, Totals
 
 VERSION = 1
 MAX_DAYS = 366
@@ -32,15 +32,15 @@ class Tokens(msgspec.Struct):
     completion_tokens: int = 0
     reasoning_tokens: int = 0
 
-    def add(self, record: Record) -> None:
-        self.requests += 1
-        self.failed += record.outcome == "failed"
-        self.cancelled += record.outcome == "cancelled"
-        self.refused += record.outcome == "refused"
-        self.prompt_tokens += record.prompt_tokens or 0
-        self.cached_tokens += record.cached_tokens or 0
-        self.completion_tokens += record.completion_tokens or 0
-        self.reasoning_tokens += record.reasoning_tokens or 0
+    def add(self, totals: Totals) -> None:
+        self.requests += totals.requests
+        self.failed += totals.failed
+        self.cancelled += totals.cancelled
+        self.refused += totals.refused
+        self.prompt_tokens += totals.prompt_tokens
+        self.cached_tokens += totals.cached_tokens
+        self.completion_tokens += totals.completion_tokens
+        self.reasoning_tokens += totals.reasoning_tokens
 
 
 class Ledger(msgspec.Struct):
@@ -54,13 +54,14 @@ class Ledger(msgspec.Struct):
         default_factory=lambda: {tier: Tokens() for tier in TIERS}
     )
 
-    def add(self, record: Record) -> None:
-        self.total.add(record)
-        _of(self.clients, record.client).add(record)
-        if record.group is not None:
-            _of(self.models, record.group).add(record)
-        if record.tier is not None:
-            _of(self.tiers, record.tier).add(record)
+    def add(self, key: Key, totals: Totals) -> None:
+        client, model, tier, _ = key
+        self.total.add(totals)
+        _of(self.clients, client).add(totals)
+        if model != NOBODY:
+            _of(self.models, model).add(totals)
+        if tier != NOBODY:
+            _of(self.tiers, tier).add(totals)
 
 
 class Through(msgspec.Struct):
@@ -80,23 +81,25 @@ class Book(msgspec.Struct):
     lifetime: Ledger = msgspec.field(default_factory=Ledger)
     days: dict[str, Ledger] = msgspec.field(default_factory=dict)
 
-    def add(self, record: Record, ended: float) -> None:
-        """Count a record, under the day (UTC) on which its request arrived."""
-        if self.since is None:
-            self.since = record.at
-        self.lifetime.add(record)
-        day = record.at[:10]
+    def add(self, day: str, key: Key, totals: Totals) -> None:
+        """Count sums of requests that arrived on this day (UTC)."""
+        self.lifetime.add(key, totals)
         ledger = self.days.get(day)
         if ledger is None:
             ledger = self.days[day] = Ledger()
             while len(self.days) > MAX_DAYS:
                 del self.days[min(self.days)]
-        ledger.add(record)
-        self.through.ended = max(self.through.ended, ended)
-        ids = self.through.ids
-        ids.append(record.id)
-        if len(ids) > 2 * REMEMBERED:
-            del ids[:-REMEMBERED]
+        ledger.add(key, totals)
+
+    def remember(self, record: Record, ended: float) -> None:
+        """Note that this record is counted."""
+        if self.since is None:
+            self.since = record.at
+        through = self.through
+        through.ended = max(through.ended, ended)
+        through.ids.append(record.id)
+        if len(through.ids) > 2 * REMEMBERED:
+            del through.ids[:-REMEMBERED]
 
     def as_data(self) -> dict[str, Any]:
         """What `/api/usage` answers."""

@@ -1,8 +1,8 @@
 """What the last hour and the last day looked like, by client, model, tier and task.
 
-Records are counted as they pass into buckets of a minute; a bucket older than an hour is folded
-into one of a quarter of an hour. So the hour is exact to the minute, the day to the quarter, and
-neither grows with traffic. A record counts at the time its request ended.
+Sums come in by the minute; a minute older than an hour is folded into a quarter of an hour. So
+the hour is exact to the minute, the day to the quarter, and neither grows with traffic. A record
+counts at the time its request ended.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ _CELL = math.log(1.05)
 Key = tuple[str, str, str, str]  # client, model, tier, task
 
 
+def key_of(record: Record) -> Key:
+    """What a record is counted under."""
+    return (record.client, record.group or NOBODY, record.tier or NOBODY, record.task or NOBODY)
+
+
 @dataclass(slots=True)
 class Totals:
     """Sums over some requests."""
@@ -51,21 +56,26 @@ class Totals:
     ttft_cells: dict[int, int] = field(default_factory=dict)
 
     def add(self, record: Record) -> None:
+        # Once a request, in its path: names with nothing to add are not touched.
         self.requests += 1
-        match record.outcome:
-            case "ok":
-                self.ok += 1
-            case "failed":
-                self.failed += 1
-            case "cancelled":
-                self.cancelled += 1
-            case "refused":
-                self.refused += 1
         self.attempts += len(record.attempts)
-        self.prompt_tokens += record.prompt_tokens or 0
-        self.cached_tokens += record.cached_tokens or 0
-        self.completion_tokens += record.completion_tokens or 0
-        self.reasoning_tokens += record.reasoning_tokens or 0
+        outcome = record.outcome
+        if outcome == "ok":
+            self.ok += 1
+        elif outcome == "failed":
+            self.failed += 1
+        elif outcome == "cancelled":
+            self.cancelled += 1
+        else:
+            self.refused += 1
+        if record.prompt_tokens:
+            self.prompt_tokens += record.prompt_tokens
+        if record.cached_tokens:
+            self.cached_tokens += record.cached_tokens
+        if record.completion_tokens:
+            self.completion_tokens += record.completion_tokens
+        if record.reasoning_tokens:
+            self.reasoning_tokens += record.reasoning_tokens
         if record.tok_s is not None:
             self.tok_s_sum += record.tok_s
             self.tok_s_count += 1
@@ -139,23 +149,15 @@ class RollUps:
         self._minutes: deque[_Bucket] = deque()
         self._quarters: deque[_Bucket] = deque()
 
-    def add(self, record: Record, ended: float) -> None:
-        """Count a record whose request ended at `ended` (seconds since 1970)."""
-        key = (
-            record.client,
-            record.group or NOBODY,
-            record.tier or NOBODY,
-            record.task or NOBODY,
-        )
-        start = int(ended) // _MINUTE_S * _MINUTE_S
+    def add(self, minute: int, key: Key, totals: Totals) -> None:
+        """Count sums of requests that ended in this minute (since 1970)."""
+        start = minute * _MINUTE_S
         minutes = self._minutes
-        if not minutes or minutes[-1].start != start:
-            if minutes and minutes[-1].start > start:
-                start = minutes[-1].start  # it ended just before one that was counted already
-            else:
-                minutes.append(_Bucket(start))
-                self._fold(start)
-        minutes[-1].of(key).add(record)
+        if not minutes or minutes[-1].start < start:
+            minutes.append(_Bucket(start))
+            self._fold(start)
+        # What ended just before something that is counted already joins it.
+        minutes[-1].of(key).merge(totals)
 
     def read(self, window: Window, now: float) -> dict[str, Any]:
         """Sums of a window: all together, and by each dimension."""

@@ -24,12 +24,17 @@ from gateway.records import segments
 from gateway.records.counters import VERSION, Book, last_counted
 from gateway.records.lock import FileLock, RecordsError
 from gateway.records.record import Record
-from gateway.records.rollups import WINDOWS, RollUps, Window
+from gateway.records.rollups import WINDOWS, RollUps, Totals, Window, key_of
 
 SAVE_S = 5.0
 COMPLAIN_S = 60.0
 RECENT = 50
 _AHEAD_S = 60.0
+_MAX_PENDING = 256
+
+# The minute and the day a record counts in (None: it is counted there already, or never), then
+# its client, model, tier and task.
+_Place = tuple[int | None, str | None, str, str, str, str]
 
 log = structlog.get_logger("usage")
 
@@ -75,6 +80,7 @@ class Usage:
         self._file_lock = FileLock(self.path)
         self._book = Book()
         self._rollups = RollUps()
+        self._pending: dict[_Place, Totals] = {}
         self._recent: deque[Record] = deque(maxlen=RECENT)
         self._dirty = False
         self._stop = threading.Event()
@@ -99,20 +105,16 @@ class Usage:
         self._thread.start()
 
     def add(self, record: Record) -> None:
-        """Count a record, right after it was given to the log."""
-        try:
-            ended = _ended(record)
-        except ValueError:
-            ended = self._clock()
+        """Count a record, right after its request ended and it was given to the log."""
         with self._lock:
-            self._rollups.add(record, ended)
-            self._book.add(record, ended)
-            self._recent.append(record)
-            self._dirty = True
+            self._count(record, self._clock(), in_book=True, in_window=True)
+            if len(self._pending) > _MAX_PENDING:
+                self._settle()
 
     def window(self, window: Window) -> dict[str, Any]:
         """Sums of the last hour or day: `total`, and by `clients`, `models`, `tiers`, `tasks`."""
         with self._lock:
+            self._settle()
             return self._rollups.read(window, self._clock())
 
     def recent(self) -> list[Record]:
@@ -123,6 +125,7 @@ class Usage:
     def lifetime(self) -> dict[str, Any]:
         """Counters since `since`, and of each day (UTC)."""
         with self._lock:
+            self._settle()
             return self._book.as_data()
 
     def close(self, timeout_s: float = 5.0) -> None:
@@ -140,6 +143,7 @@ class Usage:
             if not self._dirty:
                 return
             self._dirty = False
+            self._settle()
             self._book.updated_at = _utc(self._clock())
             data = msgspec.json.encode(self._book)
         # First the log, then the counters: a record that is counted here and missing there
@@ -192,13 +196,36 @@ class Usage:
         now, counted_until = self._clock(), self._book.through.ended
         last = last_counted(self._book.through, (record for record, _ in self._log_records()))
         for place, (record, ended) in enumerate(self._log_records()):
-            if place > last and (last >= 0 or ended > counted_until):
-                self._book.add(record, ended)
-                self._dirty = True
-            self._recent.append(record)
+            in_book = place > last and (last >= 0 or ended > counted_until)
             # A record from the future (a clock that was set back) would fold today away.
-            if now - WINDOWS["24h"] <= ended <= now + _AHEAD_S:
-                self._rollups.add(record, ended)
+            in_window = now - WINDOWS["24h"] <= ended <= now + _AHEAD_S
+            self._count(record, ended, in_book=in_book, in_window=in_window)
+            if len(self._pending) > _MAX_PENDING:
+                self._settle()
+
+    def _count(self, record: Record, ended: float, *, in_book: bool, in_window: bool) -> None:
+        """Add a record to the sums of its minute: one addition a request, in its path."""
+        place = (int(ended) // 60 if in_window else None, record.at[:10] if in_book else None)
+        key = (*place, *key_of(record))
+        totals = self._pending.get(key)
+        if totals is None:
+            totals = self._pending[key] = Totals()
+        totals.add(record)
+        self._recent.append(record)
+        if in_book:
+            self._book.remember(record, ended)
+            self._dirty = True
+
+    def _settle(self) -> None:
+        """Move the sums of single minutes to where they are read from."""
+        for (minute, day, *names), totals in self._pending.items():
+            client, model, tier, task = names
+            key = (client, model, tier, task)
+            if minute is not None:
+                self._rollups.add(minute, key, totals)
+            if day is not None:
+                self._book.add(day, key, totals)
+        self._pending.clear()
 
     def _log_records(self) -> Iterator[tuple[Record, float]]:
         for record in segments.iter_records(self._log_path):
@@ -211,7 +238,8 @@ def _ended(record: Record) -> float:
 
 
 def _utc(now: float) -> str:
-    return f"{datetime.fromtimestamp(now, UTC).replace(tzinfo=None).isoformat('T', 'milliseconds')}Z"
+    text = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
 
 
 def _replace(path: Path, data: bytes) -> None:
