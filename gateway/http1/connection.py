@@ -171,7 +171,7 @@ class Connection(asyncio.Protocol):
         if self._headed:
             self._reusable = False  # httptools might show a trailer as the next answer's header
             return
-        name = name.lower()
+        name, value = name.lower(), value.rstrip(b" \t")
         if name == b"transfer-encoding" and value.lower() != b"chunked":
             raise BadAnswer(f"transfer coding {value[:40]!r} is not understood")
         self._headers.append((name, value))

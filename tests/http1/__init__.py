@@ -1,0 +1,1 @@
+"""The relay's HTTP client against raw servers on real sockets."""
