@@ -49,6 +49,7 @@ class Reach:
     group: str  # the group it was reached in
     how: How
     share: float | None  # of its group's lowest `order` level; None on a higher one
+    order: int  # its level in its group
     weights: tuple[float, float] | None  # own weight and sum; None where all shares are equal
     depth: int  # 0: its own group; n: after n groups at least
     bound: Bound | None
@@ -191,6 +192,7 @@ def _reach(
         group=arrival.group,
         how=_how(arrival, first=first, alone=len(members) == 1),
         share=(member.weight or 1.0) / total if first else None,
+        order=member.order,
         weights=(member.weight or 1.0, total) if first and weighted else None,
         depth=arrival.depth,
         bound=None if bound == Bound() else bound,
