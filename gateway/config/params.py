@@ -1,0 +1,128 @@
+"""Keys under `litellm_params` that are fields of a request body: defaults for the client.
+
+A default holds where the client sends nothing for that field; `extra_body` is for what must hold
+against the client. Other engine fields go under `extra_body`: a key that is in no table is taken
+for a slip, because LiteLLM would send `weigth: 9` to the engine in every request.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# OpenAI's own body fields.
+_OPENAI: Final = frozenset(
+    {
+        "dimensions",
+        "encoding_format",
+        "frequency_penalty",
+        "logit_bias",
+        "logprobs",
+        "max_completion_tokens",
+        "max_tokens",
+        "metadata",
+        "modalities",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "prompt_cache_key",
+        "reasoning",
+        "reasoning_effort",
+        "response_format",
+        "seed",
+        "service_tier",
+        "stop",
+        "store",
+        "temperature",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "top_p",
+        "truncation",
+        "user",
+        "verbosity",
+    }
+)
+
+# Fields of vLLM, SGLang, llama.cpp and their like.
+_ENGINE: Final = frozenset(
+    {
+        "add_generation_prompt",
+        "add_special_tokens",
+        "best_of",
+        "cache_prompt",
+        "cache_salt",
+        "chat_template",
+        "chat_template_kwargs",
+        "continue_final_message",
+        "documents",
+        "dry_allowed_length",
+        "dry_base",
+        "dry_multiplier",
+        "dry_penalty_last_n",
+        "dry_sequence_breakers",
+        "dynatemp_exponent",
+        "dynatemp_range",
+        "echo",
+        "enable_thinking",
+        "grammar",
+        "guided_choice",
+        "guided_decoding_backend",
+        "guided_grammar",
+        "guided_json",
+        "guided_regex",
+        "id_slot",
+        "ignore_eos",
+        "include_reasoning",
+        "include_stop_str_in_output",
+        "json_schema",
+        "keep_alive",
+        "length_penalty",
+        "lora",
+        "lora_path",
+        "min_keep",
+        "min_p",
+        "min_tokens",
+        "mirostat",
+        "mirostat_eta",
+        "mirostat_tau",
+        "mm_processor_kwargs",
+        "n_keep",
+        "n_predict",
+        "n_probs",
+        "no_stop_trim",
+        "options",
+        "penalty_last_n",
+        "priority",
+        "prompt_logprobs",
+        "reasoning_format",
+        "regex",
+        "repeat_last_n",
+        "repeat_penalty",
+        "repetition_penalty",
+        "return_token_ids",
+        "return_tokens_as_token_ids",
+        "samplers",
+        "separate_reasoning",
+        "skip_special_tokens",
+        "spaces_between_special_tokens",
+        "stop_regex",
+        "stop_token_ids",
+        "stream_reasoning",
+        "structured_outputs",
+        "suffix",
+        "t_max_predict_ms",
+        "thinking",
+        "thinking_budget_tokens",
+        "thinking_token_budget",
+        "top_a",
+        "top_k",
+        "top_n_sigma",
+        "truncate_prompt_tokens",
+        "typical_p",
+        "use_beam_search",
+        "vllm_xargs",
+        "xtc_probability",
+        "xtc_threshold",
+    }
+)
+
+DEFAULTS: Final[frozenset[str]] = _OPENAI | _ENGINE
