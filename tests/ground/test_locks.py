@@ -1,0 +1,100 @@
+"""The locks match pyproject.toml, and each line of them can be checked."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ground.repository import ROOT
+
+PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9.-]*)==(?P<version>\S+?)(?:\s*;[^\\]*)?\s*\\$")
+HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}(?: \\)?$")
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def pins(lock: Path) -> dict[str, str]:
+    """Package -> version of every pin in a lock."""
+    found = [PIN.match(line) for line in lock.read_text().splitlines() if not line.startswith(" ")]
+    return {match["name"]: match["version"] for match in found if match}
+
+
+def names(requirements: list[str]) -> set[str]:
+    """The packages that a list in pyproject.toml asks for, normalised as locks spell them."""
+    split = (re.split(r"[<>=!~;\[ ]", each, maxsplit=1)[0] for each in requirements)
+    return {re.sub(r"[-_.]+", "-", each).lower() for each in split}
+
+
+def test_there_are_four_locks() -> None:
+    assert [lock.name for lock in LOCKS] == ["build.txt", "dev.txt", "local.txt", "runtime.txt"]
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_every_line_of_a_lock_is_an_exact_pin_or_a_hash(lock: Path) -> None:
+    lines = lock.read_text().splitlines()
+    hashed = True
+    for line in lines:
+        if line.startswith(" "):
+            assert HASH.match(line), line
+            hashed = True
+        else:
+            assert hashed, f"the pin before `{line}` has no hash"
+            assert PIN.match(line), line
+            hashed = False
+    assert hashed
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_a_lock_names_no_address_and_no_pre_release(lock: Path) -> None:
+    assert "://" not in lock.read_text()
+    assert not [v for v in pins(lock).values() if re.search(r"\d(a|b|rc|\.dev)\d", v)]
+
+
+def test_every_direct_dependency_is_locked(project: dict[str, Any]) -> None:
+    extras = project["project"]["optional-dependencies"]
+    runtime = names(project["project"]["dependencies"])
+
+    assert runtime <= set(pins(ROOT / "requirements/runtime.txt"))
+    assert runtime | names(extras["local"]) <= set(pins(ROOT / "requirements/local.txt"))
+    assert runtime | names(extras["local"]) | names(extras["dev"]) <= set(
+        pins(ROOT / "requirements/dev.txt")
+    )
+    build = project["build-system"]["requires"] + project["dependency-groups"]["build"]
+    assert names(build) <= set(pins(ROOT / "requirements/build.txt"))
+
+
+def test_the_locks_agree_with_each_other() -> None:
+    whole = pins(ROOT / "requirements/dev.txt")
+
+    for lock in LOCKS:
+        for package, version in pins(lock).items():
+            assert whole.get(package, version) == version, (lock.name, package)
+
+
+def test_exact_pins_of_the_project_are_the_locked_ones(project: dict[str, Any]) -> None:
+    locked = pins(ROOT / "requirements/dev.txt")
+    exact = [each for each in project["project"]["optional-dependencies"]["local"] if "==" in each]
+
+    assert exact
+    for each in exact:
+        package, version = each.split("==")
+        assert locked[package] == version
+
+
+def test_every_dependency_has_its_reason_beside_it() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    block = text.split("\ndependencies = [")[1].split("\n]")[0]
+
+    assert all("# " in line for line in block.strip().splitlines())
+
+
+def test_a_bridged_release_is_named_exactly(project: dict[str, Any]) -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+", project["tool"]["signalbox"]["litellm"])
