@@ -1,0 +1,7 @@
+"""`python -m bench` is bench/compare.py."""
+
+import sys
+
+from bench.compare import main
+
+sys.exit(main())
