@@ -14,7 +14,7 @@ from gateway.api.reply import asks_anthropic, client_of, json_reply, view_of
 from gateway.config.config import Mode, TierName
 from gateway.errors import NotFound
 from gateway.keys import Client
-from gateway.records.app_name import clean_text
+from gateway.records.record import clean_text
 from gateway.routing.table import Route, RouteTable
 
 OWNER = "signalbox"

@@ -157,9 +157,10 @@ class Metrics:
         return self._series.setdefault(key, _Series(times))
 
     def _collect(self) -> Iterator[Metric]:
-        yield from self._request_families()
+        now = self._now()
+        yield from self._request_families(now)
         yield from self._time_families()
-        yield from self._state_families(self._now())
+        yield from self._state_families(now)
         yield _counter("gateway_keys_refused", "Requests without a known key", self._refused_keys)
         yield _counter("gateway_records_lost", "Records that could not be written", self._lost())
         reloads = CounterMetricFamily(
@@ -174,30 +175,37 @@ class Metrics:
             value=self._config_loaded_at,
         )
 
-    def _request_families(self) -> Iterator[Metric]:
+    def _request_families(self, now: NowState) -> Iterator[Metric]:
         requests = CounterMetricFamily(
-            "gateway_requests", "Requests that passed the key check", labels=_REQUEST_LABELS
+            "gateway_requests",
+            "Requests that passed the key check, by the tier of the name that was sent",
+            labels=_REQUEST_LABELS,
+        )
+        served = CounterMetricFamily(
+            "gateway_served_requests",
+            "Requests by the tier of the deployment that served them or failed last",
+            labels=["tier"],
         )
         tokens = CounterMetricFamily(
-            "gateway_tokens", "Tokens, as engines reported them", labels=["tier", "group", "kind"]
+            "gateway_tokens",
+            "Tokens, as engines reported them, by the tier of the deployment",
+            labels=["tier", "group", "kind"],
         )
-        tiers = dict.fromkeys(TIERS, 0)  # a tier without traffic shows as zero
+        tier_of = {d.id: d.tier for d in now.deployments}
+        tiers = dict.fromkeys(TIERS, 0)  # no burst traffic shows as a zero
         sums: dict[tuple[str, str, str], int] = {}
         for key, series in self._series.items():
             requests.add_metric([_label(part) for part in key], series.requests)
-            tier, group = _label(key[1]), _label(key[2])
-            tiers[tier] = tiers.get(tier, 0) + series.requests
+            tier = tier_of.get(key[3] or "") or _label(key[1])
+            tiers[tier] = tiers.get(tier, 0) + (series.requests if key[3] is not None else 0)
             for kind in _TOKENS:
-                place = (tier, group, kind)
+                place = (tier, _label(key[2]), kind)
                 sums[place] = sums.get(place, 0) + getattr(series, kind)
         for place, total in sums.items():
             tokens.add_metric(place, total)
-        by_tier = CounterMetricFamily(
-            "gateway_tier_requests", "Requests by tier, zeros included", labels=["tier"]
-        )
         for tier, count in tiers.items():
-            by_tier.add_metric([tier], count)
-        yield from (requests, by_tier, tokens)
+            served.add_metric([tier], count)
+        yield from (requests, served, tokens)
 
     def _time_families(self) -> Iterator[Metric]:
         labels = ["tier", "group"]

@@ -8,6 +8,10 @@ import msgspec
 
 Outcome = Literal["ok", "failed", "cancelled", "refused"]
 
+MAX_CHARACTERS = 64  # of any text that a client chose
+# A header may be 64 kB of control characters: look only this far for what is worth keeping.
+_LOOK_AT = 1024
+
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One try at one deployment. `outcome` is "ok" or why it failed, such as "http-503"."""
@@ -57,3 +61,19 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     estimated: bool
     usage_note: str | None = None
     config: str
+
+
+def clean_text(value: str | bytes | None) -> str:
+    """The first 64 printable characters of `value`; "" for None. Never raises.
+
+    Control characters, line ends, direction marks and lone surrogates are left out, so that the
+    result fits one line of a log and encodes as UTF-8.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        value = value[: _LOOK_AT * 4].decode("utf-8", "replace")
+    if len(value) <= MAX_CHARACTERS and value.isprintable():
+        return value
+    kept = "".join(c for c in value[:_LOOK_AT] if c.isprintable())
+    return kept[:MAX_CHARACTERS].strip()

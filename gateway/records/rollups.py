@@ -29,12 +29,12 @@ _MAX_KEYS = 512
 # Times to the first content are counted in cells that grow by 5 %: a percentile is that exact.
 _CELL = math.log(1.05)
 
-Key = tuple[str, str, str, str]  # client, model, tier, task
+Key = tuple[str, str, str, str]  # client, model group, its tier, task
 
 
-def key_of(record: Record) -> Key:
-    """What a record is counted under."""
-    return (record.client, record.group or NOBODY, record.tier or NOBODY, record.task or NOBODY)
+def key_of(record: Record, tier: str | None) -> Key:
+    """What a record is counted under; `tier` is that of the group that served it."""
+    return (record.client, record.group or NOBODY, tier or NOBODY, record.task or NOBODY)
 
 
 @dataclass(slots=True)

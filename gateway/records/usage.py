@@ -67,13 +67,19 @@ class Usage:
         activity_path: str | Path,
         *,
         flush: Callable[[], object] = lambda: None,
+        tier_of: Callable[[str], str | None] = lambda group: None,
         clock: Callable[[], float] = time.time,
         save_s: float = SAVE_S,
     ) -> None:
-        """`flush` waits until the log holds every record given so far."""
+        """`flush` waits until the log holds every record given so far.
+
+        `tier_of` gives a model group's tier in the file in force (None: not in the file). What a
+        fallback served counts under the tier that served it: burst traffic shows as such.
+        """
         self.path = usage_path(activity_path)
         self._log_path = segments.real_path(activity_path)
         self._flush = flush
+        self._tier_of = tier_of
         self._clock = clock
         self._save_s = save_s
         self._lock = threading.Lock()
@@ -206,7 +212,8 @@ class Usage:
     def _count(self, record: Record, ended: float, *, in_book: bool, in_window: bool) -> None:
         """Add a record to the sums of its minute: one addition a request, in its path."""
         place = (int(ended) // 60 if in_window else None, record.at[:10] if in_book else None)
-        key = (*place, *key_of(record))
+        tier = self._tier_of(record.group) if record.group is not None else None
+        key = (*place, *key_of(record, tier or record.tier))
         totals = self._pending.get(key)
         if totals is None:
             totals = self._pending[key] = Totals()
