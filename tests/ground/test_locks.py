@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.ground import repository
 from tests.ground.repository import ROOT
 
 PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9.-]*)==(?P<version>\S+?)(?:\s*;[^\\]*)?\s*\\$")
@@ -87,6 +88,19 @@ def test_exact_pins_of_the_project_are_the_locked_ones(project: dict[str, Any]) 
     for each in exact:
         package, version = each.split("==")
         assert locked[package] == version
+
+
+# How code names a package, where that is not the package's own name. uvloop is uvicorn's `loop`.
+IMPORTED_AS = {"pyyaml": "yaml", "prometheus-client": "prometheus_client"}
+
+
+def test_every_runtime_dependency_is_in_use(project: dict[str, Any]) -> None:
+    code = "\n".join(path.read_text() for path in repository.code())
+    wanted = names(project["project"]["dependencies"])
+
+    unused = [each for each in wanted if not re.search(rf"\b{IMPORTED_AS.get(each, each)}\b", code)]
+
+    assert not unused
 
 
 def test_every_dependency_has_its_reason_beside_it() -> None:
