@@ -165,7 +165,7 @@ class RollUps:
         parts: dict[str, dict[str, Totals]] = {name: {} for name in DIMENSIONS}
         # The tiers are always there, so that no burst traffic shows as a zero.
         parts["tiers"] = {tier: Totals() for tier in TIERS}
-        for key, totals in self._in_window(now - WINDOWS[window]):
+        for key, totals in self._in_window(window, now - WINDOWS[window]):
             total.merge(totals)
             for name, value in zip(DIMENSIONS, key, strict=True):
                 if value != NOBODY:
@@ -175,8 +175,9 @@ class RollUps:
             **{n: {k: t.as_data() for k, t in sorted(part.items())} for n, part in parts.items()},
         }
 
-    def _in_window(self, since: float) -> Iterable[tuple[Key, Totals]]:
-        for bucket in self._quarters:
+    def _in_window(self, window: Window, since: float) -> Iterable[tuple[Key, Totals]]:
+        # Quarters hold only what is older than an hour, even where they reach into it.
+        for bucket in self._quarters if window == "24h" else ():
             if bucket.start + _QUARTER_S > since:
                 yield from bucket.totals.items()
         for bucket in self._minutes:
