@@ -160,6 +160,10 @@ class Open:
         """One raw byte of what follows, chunk framing and all; b"" at the connection's end."""
         return await self._reader.read(1)
 
+    def send(self, data: bytes) -> None:
+        """Send more on the same connection, such as the next request."""
+        self._writer.write(data)
+
     def leave(self, *, reset: bool = False) -> float:
         """Close the connection now; returns when. `reset` sends RST."""
         peer = self._writer.get_extra_info("socket")
@@ -197,7 +201,7 @@ class Client:
         """Send a request; nothing is read yet. `key=None` sends none, "" the client's own."""
         reader, writer = await asyncio.open_connection(self.host, self.port, limit=limit)
         try:
-            writer.write(self._request(path, body, method, headers or {}, key))
+            writer.write(self.request(path, body, headers or {}, method, key))
             await writer.drain()
             yield Open(reader, writer)
         finally:
@@ -230,9 +234,15 @@ class Client:
         apart = {name: more.pop(name) for name in ("headers", "key", "within_s") if name in more}
         return await self.post(PATHS[dialect], question(model, dialect, stream, **more), **apart)
 
-    def _request(
-        self, path: str, body: Any, method: str, headers: Mapping[str, str], key: str | None
+    def request(
+        self,
+        path: str,
+        body: Any,
+        headers: Mapping[str, str],
+        method: str = "POST",
+        key: str | None = "",
     ) -> bytes:
+        """The bytes of a request."""
         data = body if isinstance(body, bytes) else b"" if body is None else _json(body)
         lines = {"Host": f"{self.host}:{self.port}", "Connection": "close"}
         if method == "POST":

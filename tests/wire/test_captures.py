@@ -110,7 +110,7 @@ def wrong_error(capture: Capture, reply: Reply) -> str | None:
     if has_envelope(capture):
         return "an error in the path's envelope was changed"
     missing = {"message", "type", "code"} - set(error)
-    if missing or not engine_text(capture)[:40] in error["message"]:
+    if missing or engine_text(capture)[:40] not in error["message"]:
         return f"wrapped without {missing or 'the text of the engine'}"
     return None
 

@@ -10,7 +10,7 @@ import pytest
 from tests.client import Broken, Client, question
 from tests.engine import FakeEngine
 from tests.engine_answers import RESET, SILENT, Close, bytewise, error, head, raw, reply, stream
-from tests.engine_says import DONE, Say, chat_events, delta
+from tests.engine_says import DONE, Say, UsageForm, delta
 
 
 def client_of(engine: FakeEngine) -> Client:
@@ -117,18 +117,19 @@ async def test_a_strict_client_refuses_a_broken_event() -> None:
             await client_of(engine).ask(stream=True)
 
 
-async def test_usage_comes_in_every_form() -> None:
-    forms = {
-        form: len([b for b in chat_like(form) if b'"usage"' in b])
-        for form in ("asked", "always", "never", "running")
-    }
-    async with FakeEngine(otherwise=Say(usage="running")) as engine:
-        reply = await client_of(engine).ask(stream=True)
+@pytest.mark.parametrize(
+    ("form", "asks", "events"),
+    [
+        ("asked", False, 0),
+        ("asked", True, 1),
+        ("always", False, 1),
+        ("never", True, 0),
+        ("running", False, 6),
+    ],
+)
+async def test_usage_comes_in_every_form(form: UsageForm, asks: bool, events: int) -> None:
+    options = {"include_usage": True} if asks else None
+    async with FakeEngine(otherwise=Say(usage=form)) as engine:
+        reply = await client_of(engine).ask(stream=True, stream_options=options)
 
-    assert len([e for e in reply.events if e.data and '"usage"' in e.data]) == 6
-    assert forms
-
-
-def chat_like(form: str) -> list[bytes]:
-    """A plain stream, for the count above."""
-    return chat_events([form])
+    assert len([e for e in reply.events if e.data and '"usage"' in e.data]) == events

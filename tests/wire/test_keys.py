@@ -1,0 +1,305 @@
+"""Who may call what; and no key and no prompt anywhere that it does not belong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests import markers
+from tests.client import PATHS, question
+from tests.engine import FakeEngine
+from tests.engine_answers import RESET, error
+from tests.harness import gateway
+from tests.node import ENGINE_KEY, MASTER_KEY, TESTER_KEY, Node, member
+
+SIDE_ROUTES = [
+    "/v1/models",
+    "/v1/models/chat",
+    "/models",
+    "/metrics",
+    "/api/activity",
+    "/api/usage",
+    "/api/routes",
+    "/api/config",
+    "/health",
+    "/health/ready",
+    "/docs",
+    "/openapi.json",
+    "/redoc",
+    "/",
+    "/v1/nothing",
+    "/model/info",
+    "/v1/model/info",
+]
+
+
+@pytest.mark.parametrize("dialect", list(PATHS))
+@pytest.mark.parametrize("key", [None, "sk-invented", "", TESTER_KEY + "x", TESTER_KEY[:-1]])
+async def test_no_key_or_a_wrong_one_is_401_on_every_route(dialect: str, key: str | None) -> None:
+    """CFG-01, SEC-03: an invented key never gets 200."""
+    engine = FakeEngine("e")
+    headers = {"Authorization": "Bearer "} if key == "" else {}
+
+    async with gateway(Node({"chat": engine})) as g:
+        got = await g.client.ask("chat", dialect=dialect, key=key or None, headers=headers)
+
+    assert got.status == 401
+    assert (got.json.get("type") == "error") == (dialect in ("messages", "count_tokens"))
+    assert engine.requests == []
+
+
+@pytest.mark.parametrize("path", SIDE_ROUTES)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "POST"])
+async def test_side_routes_are_closed(path: str, method: str) -> None:
+    """SEC-03: without a key nothing but liveness answers, in any spelling of the path."""
+    engine = FakeEngine("e")
+    spellings = [path, path + "/", "/" + path, path.upper(), path + "?x=1", path + "%2f"]
+
+    async with gateway(Node({"chat": engine})) as g:
+        for spelling in spellings:
+            async with g.client.sending(spelling, None, method=method, key=None) as opened:
+                await opened.head()
+                assert opened.status in (401, 404, 405), f"{method} {spelling}: {opened.status}"
+                assert "access-control-allow-origin" not in opened.reply.headers
+
+    assert engine.requests == []
+
+
+async def test_liveness_is_open() -> None:
+    async with gateway(Node({"chat": FakeEngine("e")})) as g:
+        got = await g.client.get("/health/live", key=None)
+
+    assert got.status == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/metrics", "/api/activity", "/api/usage", "/api/routes", "/api/config"]
+)
+async def test_operators_pages_need_the_masters_key(path: str) -> None:
+    async with gateway(Node({"chat": FakeEngine("e")})) as g:
+        ordinary = await g.client.get(path)
+        master = await g.operator.get(path)
+
+    assert ordinary.status == 403
+    assert master.status == 200
+    assert not markers.seen(master.body)
+    assert b"http://127.0.0.1" not in master.body or path == "/api/routes"
+
+
+async def test_a_key_may_be_an_x_api_key() -> None:
+    async with gateway(Node({"chat": FakeEngine("e")})) as g:
+        same = {"x-api-key": TESTER_KEY}
+        alone = await g.client.ask("chat", dialect="messages", key=None, headers=same)
+        both = await g.client.ask("chat", headers=same)
+        differ = await g.client.ask("chat", headers={"x-api-key": MASTER_KEY})
+
+    assert (alone.status, both.status, differ.status) == (200, 200, 400)
+
+
+@pytest.mark.parametrize("name", ["key", "api_key", "token"])
+async def test_a_key_in_the_query_is_no_key_and_is_shown_nowhere(
+    name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """LOG-03: plain and percent-encoded; no error body and no log line quotes it."""
+    encoded = "".join(f"%{ord(c):02x}" for c in TESTER_KEY)
+
+    async with gateway(Node({"chat": FakeEngine("e")})) as g:
+        for text in (TESTER_KEY, encoded):
+            got = await g.client.post(
+                f"/v1/chat/completions?{name}={text}", question("chat"), key=None
+            )
+            assert got.status == 401
+            assert TESTER_KEY.encode() not in got.body
+
+    out, err = capfd.readouterr()
+    assert TESTER_KEY not in out + err
+    assert encoded not in out + err
+
+
+async def test_a_key_opens_its_tiers_and_names_and_no_others() -> None:
+    """Step 1: grants are for the name that the client sends; fallbacks are the file's."""
+    engines = {n: FakeEngine(n) for n in ("fast", "slow", "spare")}
+    engines["slow"].otherwise = error(500)
+    node = Node(
+        {"fast": engines["fast"], "slow": engines["slow"], "spare": engines["spare"]},
+        tiers={"background": ["slow"], "burst": ["spare"]},
+        aliases={"quick": "fast"},
+        pins={"title": "fast"},
+        router={"fallbacks": [{"slow": ["spare"]}], "num_retries": 0},
+        settings={
+            "client_keys": [
+                {
+                    "name": "jobs",
+                    "key": "os.environ/KEY_TESTER",
+                    "tiers": ["background"],
+                    "models": ["task/title"],
+                },
+            ]
+        },
+    )
+
+    async with gateway(node) as g:
+        statuses = {
+            name: (await g.client.ask(name)).status
+            for name in ("slow", "task/title", "fast", "quick", "spare")
+        }
+        listed = {m["id"] for m in (await g.client.get("/v1/models")).json["data"]}
+        one = await g.client.get("/v1/models/slow")
+        other = await g.client.get("/v1/models/fast")
+
+    assert statuses["slow"] == 200
+    assert statuses["task/title"] == 200
+    assert {statuses[name] for name in ("fast", "quick", "spare")} <= {403, 404}
+    assert listed == {"slow", "task/title"}
+    assert (one.status, other.status) == (200, 404)
+
+
+async def test_reading_models_needs_no_more_than_a_client_key() -> None:
+    """SEC-05: known, unknown, alias and task names with a slash."""
+    node = Node(
+        {"chat": member(FakeEngine("e"), {"max_input_tokens": 4096})},
+        aliases={"short": "chat"},
+        pins={"title": "chat"},
+    )
+
+    async with gateway(node) as g:
+        listed = (await g.client.get("/v1/models")).json["data"]
+        statuses = [
+            (await g.client.get(f"/v1/models/{name}")).status
+            for name in ("chat", "short", "task/title", "task%2Ftitle", "nope", "a/b")
+        ]
+
+    assert {m["id"] for m in listed} == {"chat", "short", "task/title"}
+    assert next(m for m in listed if m["id"] == "chat")["max_input_tokens"] == 4096
+    assert next(m for m in listed if m["id"] == "chat")["max_model_len"] == 4096
+    assert statuses == [200, 200, 200, 200, 404, 404]
+    assert b"127.0.0.1" not in str(listed).encode()
+
+
+REFUSED: dict[str, Any] = {
+    "api_base": "TRAP",
+    "base_url": "TRAP",
+    "api_key": "sk-x",
+    "fallbacks": ["x"],
+    "custom_llm_provider": "openai",
+    "extra_headers": {"X": "y"},
+    "mock_response": "hi",
+    "mock_testing_fallbacks": True,
+    "model_list": [],
+    "litellm_params": {"api_base": "TRAP"},
+    "context_window_fallbacks": [],
+    "api_version": "x",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("dialect", ["chat", "messages", "responses", "embeddings"])
+async def test_a_body_cannot_move_a_request(name: str, dialect: str) -> None:
+    """SEC-01: 400 in the path's dialect; the trap sees nothing, nor does the engine."""
+    async with FakeEngine("trap") as trap:
+        value = trap.url if REFUSED[name] == "TRAP" else REFUSED[name]
+        engine = FakeEngine("e")
+        async with gateway(Node({"chat": engine})) as g:
+            got = await g.client.ask("chat", dialect=dialect, **{name: value})
+            good = await g.client.ask("chat", dialect=dialect)
+
+    assert got.status == 400
+    assert got.error is not None
+    assert name in got.error["message"]
+    assert (got.json.get("type") == "error") == (dialect == "messages")
+    assert trap.connections == []
+    assert (good.status, len(engine.requests)) == (200, 1)
+
+
+async def test_headers_go_up_and_down_by_an_allow_list() -> None:
+    """Section 5, step 5: what is not on the list stays, the gateway's own key goes up."""
+    engine = FakeEngine("e")
+    sent = {
+        "Cookie": "a=b",
+        "X-Forwarded-For": "1.2.3.4",
+        "X-Secret": "s",
+        "Accept-Encoding": "gzip",
+        "traceparent": "00-1-2-01",
+        "tracestate": "a=1",
+        "anthropic-version": "2023-06-01",
+        "anthropic-beta": "x",
+        "Accept": "application/json",
+        "X-Api-Base": "http://x.test",
+    }
+    engine.otherwise = error(
+        400, headers=[("set-cookie", "x=1"), ("server", "uv"), ("x-inner", "1")]
+    )
+
+    async with gateway(Node({"chat": engine})) as g:
+        got = await g.client.ask("chat", dialect="messages", headers=sent)
+
+    up = {name for name, _ in engine.requests[0].headers}
+    assert up <= {
+        "host",
+        "content-type",
+        "content-length",
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "x-api-key",
+        "x-request-id",
+        "traceparent",
+        "tracestate",
+        "anthropic-version",
+        "anthropic-beta",
+        "connection",
+        "user-agent",
+    }
+    assert {"traceparent", "tracestate", "anthropic-version", "anthropic-beta"} <= up
+    assert engine.requests[0].header("accept-encoding") == "identity"
+    assert ENGINE_KEY in str(engine.requests[0].headers)
+    assert TESTER_KEY not in str(engine.requests[0].headers)
+    assert not {"set-cookie", "x-inner"} & set(got.headers)
+
+
+async def test_no_marker_shows_up_in_any_output_of_any_fate(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """LOG-01, promise 10: success, 401, 500, reset, timeout, stream, a broken body."""
+    a = FakeEngine("a", script=[error(500), RESET, error(401), error(400, "no")])
+    node = Node({"chat": member(a, timeout=0.3)}, router={"num_retries": 0, "allowed_fails": 99})
+
+    async with gateway(node) as g:
+        for _ in range(5):
+            await g.client.ask("chat", stream=True)
+        await g.client.post(PATHS["chat"], b'{"model": "chat", ' + markers.prompt().encode())
+        await g.client.ask("chat", key=markers.key("wrong"))
+        pages = [
+            (await g.operator.get(path)).body
+            for path in (
+                "/metrics",
+                "/api/activity",
+                "/api/usage",
+                "/api/routes",
+                "/api/config",
+                "/health",
+                "/health/ready",
+            )
+        ]
+
+    out, err = capfd.readouterr()
+    assert not markers.seen(out + err)
+    assert not any(markers.seen(page) for page in pages)
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
+async def test_without_keys_only_loopback_names_and_json_are_served(name: str) -> None:
+    """Section 5, step 1: `--insecure`: a page in a browser cannot reach it."""
+    engine = FakeEngine("e")
+    node = Node({"chat": engine})
+
+    async with gateway(node, insecure=True) as g:
+        good = await g.client.ask("chat", key=None, headers={"Host": f"{name}:9000"})
+        other = await g.client.ask("chat", key=None, headers={"Host": "evil.test"})
+        plain = await g.client.ask("chat", key=None, headers={"Content-Type": "text/plain"})
+
+    assert good.status == 200
+    assert other.status >= 400
+    assert plain.status >= 400
+    assert len(engine.requests) == 1
