@@ -138,7 +138,8 @@ def _blocks(source: _Package) -> Mapping[str, set[str]]:
         "router_settings": source.arguments("router.py", "Router") - {"self"},
         "litellm_settings": source.globals("__init__.py")
         | source.gets("litellm_settings")
-        | source.compared(proxy, "load_config"),
+        | source.compared(proxy, "load_config")
+        | {"set_verbose"},
         "general_settings": source.fields("proxy/_types.py", "ConfigGeneralSettings")
         | source.gets("general_settings"),
         "litellm_params": typed

@@ -91,6 +91,10 @@ ENGINES: Final[Mapping[str, Mapping[Mode, frozenset[Dialect]]]] = MappingProxyTy
     }
 )
 
+SPELLINGS: Final[Mapping[str, str]] = MappingProxyType(
+    {"llamacpp": "llama.cpp", "llama-cpp": "llama.cpp", "lmstudio": "lm-studio"}
+)
+
 # What LiteLLM could translate into, by mode.
 BRIDGES: Final[Mapping[Mode, frozenset[Dialect]]] = MappingProxyType(
     {

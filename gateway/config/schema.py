@@ -24,7 +24,10 @@ Targets = list[dict[Text, list[Text]]]
 class Block(BaseModel):
     """A closed block: a key that is no field is a problem."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, protected_namespaces=())
+    # Built at first use: `gateway.config.load` is imported by commands that read no file.
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, protected_namespaces=(), defer_build=True
+    )
 
 
 def _as_model(value: Any) -> Any:
