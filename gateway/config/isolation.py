@@ -32,7 +32,18 @@ from gateway.config.reach import (
     reaches,
 )
 
-__all__ = ["Bound", "Path", "PlaceOf", "Reach", "check", "reaches", "resolved_overlaps"]
+__all__ = [
+    "Bound",
+    "Path",
+    "PlaceOf",
+    "Reach",
+    "check",
+    "overflow_sums",
+    "reaches",
+    "resolved_overlaps",
+]
+
+LOOPBACK = "127.0.0.1"  # as every loopback name is normalised
 
 
 def check(config: Config, place: PlaceOf) -> tuple[Problem, ...]:
@@ -199,10 +210,12 @@ def _burst(config: Config, place: PlaceOf) -> Iterator[Problem]:
 
 
 def _burst_members(config: Config, burst: set[str]) -> Iterator[Problem]:
+    """The burst model as a member of another group. On this machine itself it is only a stand-in,
+    such as that of the embedded node, and `shared-upstream` says enough."""
     served = {(d.upstream, d.served_name): d.group for d in config.deployments if d.group in burst}
     for d in config.deployments:
         group = served.get((d.upstream, d.served_name))
-        if group is not None and d.group not in burst:
+        if group is not None and d.group not in burst and d.upstream.host != LOOPBACK:
             yield Problem(
                 d.place,
                 "error",

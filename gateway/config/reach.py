@@ -3,17 +3,17 @@
     direct     the only member of its own group
     share      one of several members on the lowest `order` level, with its part of the weights
     order      a member on a higher `order` level: only after the levels before it
-    fallback   a member of a group that follows after others failed, `depth` groups later
+    fallback   a member of a group that follows after others failed, `depth` fallbacks away
     context    the same, but only where a prompt was too long for a group on the way
 
-This is a walk of the file alone. `tests/isolation` holds it to what the router does.
+This walks the file alone. `tests/isolation` holds it to what the router does.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gateway.config.config import Config, Deployment, TierName, Upstream
@@ -21,6 +21,9 @@ from gateway.config.config import Config, Deployment, TierName, Upstream
 NameKind = Literal["group", "alias", "task"]
 How = Literal["direct", "share", "order", "fallback", "context"]
 Path = tuple[str | int, ...]
+
+# A file whose fallbacks can be gone through in more orders gets the plain closure instead.
+_MOST_STATES = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,7 @@ class Reach:
     share: float | None  # of its group's lowest `order` level; None on a higher one
     order: int  # its level in its group
     weights: tuple[float, float] | None  # own weight and sum; None where all shares are equal
-    depth: int  # 0: its own group; n: after n groups at least
+    depth: int  # 0: its own group; n: n fallbacks away
     bound: Bound | None
     overflow: bool  # from an auxiliary or background name or a task to an interactive upstream
     via: Path | None  # the YAML path of the last fallback entry; None at depth 0
@@ -69,12 +72,15 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """The shortest way from a name to a group."""
+    """A name's way to a group: how many hops from its own, and by which entry of the file."""
 
     group: str
     depth: int
-    context: bool  # no way without a prompt that is too long
     via: Path | None
+    context: bool = False  # no way without a prompt that was too long on the way
+
+
+_State = tuple[tuple[Arrival, ...], frozenset[str]]  # groups still to try, groups tried
 
 
 def names(config: Config) -> tuple[Name, ...]:
@@ -96,7 +102,7 @@ def reaches(config: Config) -> tuple[Reach, ...]:
         _reach(config, name, arrival, member, guarded=guarded)
         for name in names(config)
         for arrival in arrivals(config, name)
-        for member in groups[arrival.group]
+        for member in groups.get(arrival.group, ())
     )
 
 
@@ -115,55 +121,69 @@ def is_confined(name: Name | Reach, tier: TierName) -> bool:
 def arrivals(config: Config, name: Name) -> tuple[Arrival, ...]:
     """The groups a name can reach, nearest first, each once.
 
-    1. By failures alone.
-    2. Where prompts may be too long as well: only the groups that 1 did not find.
+    1. By failures alone: one way, since the router goes depth first in the order of the file.
+    2. Where a prompt may be too long for some group as well: only what 1 does not reach. (Such a
+       group is left without following its `fallbacks`, so under a hop limit others get nearer.)
     """
-    groups = config.groups()
-    if name.group not in groups:
+    if name.group not in config.tiers:
         return ()
-    plain = _walk(config, name, context=False)
-    either = _walk(config, name, context=True)
-    found = [a for a in plain if a.group in groups]
-    seen = {a.group for a in found}
-    found += [a for a in either if a.group not in seen and a.group in groups]
-    return tuple(sorted(found, key=lambda a: (a.depth, a.context)))
+    found = _walk(config, name, overflow=False)
+    if config.context_window_fallbacks or config.max_fallbacks is not None:
+        either = _walk(config, name, overflow=True)
+        found |= {g: replace(a, context=True) for g, a in either.items() if g not in found}
+    return tuple(sorted(found.values(), key=lambda a: (a.depth, a.context)))
 
 
-def _walk(config: Config, name: Name, *, context: bool) -> list[Arrival]:
-    """Breadth first from the name's own group, so that the first arrival is the shortest way."""
-    first = Arrival(name.group, 0, False, None)
-    found = {name.group: first}
-    queue = deque([first])
+def _walk(config: Config, name: Name, *, overflow: bool) -> dict[str, Arrival]:
+    """Every order of groups that the router can go through, whatever fails on the way."""
+    found: dict[str, Arrival] = {}
+    todo: list[_State] = [((Arrival(name.group, 0, None),), frozenset())]
+    seen = set(todo)
+    while todo:
+        (here, *rest), tried = todo.pop()
+        if here.group not in found or here.depth < found[here.group].depth:
+            found[here.group] = here
+        tried |= {here.group}
+        for too_long in (False, True) if overflow else (False,):
+            follow = _next(config, name, here, overflow=too_long)
+            state = (tuple(a for a in (*follow, *rest) if a.group not in tried), tried)
+            if state[0] and state not in seen:
+                seen.add(state)
+                todo.append(state)
+        if len(seen) > _MOST_STATES:
+            return _closure(config, name)
+    return found
+
+
+def _closure(config: Config, name: Name) -> dict[str, Arrival]:
+    """All that the entries connect: never less than the router's ways, perhaps more."""
+    found = {name.group: Arrival(name.group, 0, None)}
+    queue = deque(found.values())
     while queue:
         here = queue.popleft()
-        if not name.fallbacks or here.depth == config.max_fallbacks:
-            continue
-        for target, path in _next(config, name, here, context=context):
-            if target not in found:
-                found[target] = Arrival(target, here.depth + 1, context, path)
-                queue.append(found[target])
-    return list(found.values())
+        for overflow in (False, True):
+            for arrival in _next(config, name, here, overflow=overflow):
+                if arrival.group not in found:
+                    found[arrival.group] = arrival
+                    queue.append(arrival)
+    return found
 
 
-def _next(
-    config: Config, name: Name, here: Arrival, *, context: bool
-) -> Iterator[tuple[str, Path]]:
-    """The groups that follow a group, each with the YAML path of the entry that says so."""
+def _next(config: Config, name: Name, here: Arrival, *, overflow: bool) -> Iterator[Arrival]:
+    """The groups that follow one that failed, or (overflow) whose window the prompt exceeds."""
+    if not name.fallbacks or here.depth == config.max_fallbacks:
+        return
+    block = "context_window_fallbacks" if overflow else "fallbacks"
+    lists: Mapping[str, tuple[str, ...]] = getattr(config, block)
     keys = (name.name, here.group) if here.depth == 0 else (here.group,)
-    key = next((k for k in keys if k in config.fallbacks), None)
+    key = next((k for k in keys if k in lists), None)
+    path: Path = ("router_settings", "default_fallbacks")
+    targets = () if overflow else config.default_fallbacks
     if key is not None:
-        index = list(config.fallbacks).index(key)
-        for i, target in enumerate(config.fallbacks[key]):
-            yield target, ("router_settings", "fallbacks", index, key, i)
-    else:
-        for i, target in enumerate(config.default_fallbacks):
-            if target != here.group:
-                yield target, ("router_settings", "default_fallbacks", i)
-    key = next((k for k in keys if k in config.context_window_fallbacks), None)
-    if context and key is not None:
-        index = list(config.context_window_fallbacks).index(key)
-        for i, target in enumerate(config.context_window_fallbacks[key]):
-            yield target, ("router_settings", "context_window_fallbacks", index, key, i)
+        path, targets = ("router_settings", block, list(lists).index(key), key), lists[key]
+    for i, target in enumerate(targets):
+        if target in config.tiers:  # one that does not exist is another rule's
+            yield Arrival(target, here.depth + 1, (*path, i))
 
 
 def _reach(

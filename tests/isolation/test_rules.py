@@ -225,6 +225,16 @@ def test_the_burst_model_is_no_weighted_member_of_another_group() -> None:
     assert [(p.code, p.place.line) for p in errors] == [("burst-reachable", 20)]
 
 
+def test_a_stand_in_for_burst_on_this_machine_is_only_told_as_shared() -> None:
+    made = config(
+        member("aux", "127.0.0.1:8000", served_name="small"),
+        member("burst", "127.0.0.1:8000", served_name="small"),
+        tiers={"aux": "auxiliary", "burst": "burst"},
+    )
+
+    assert codes(made) == ["shared-upstream"]
+
+
 def test_a_cycle_of_fallbacks_is_told_once_with_its_way_round() -> None:
     made = config(
         *(member(g, f"gpu-{g}:8000") for g in "abc"),

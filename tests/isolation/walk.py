@@ -1,7 +1,8 @@
 """The router, walked by brute force: every outcome at every step that a request can take.
 
-At each stage every candidate may serve, all may fail, the prompt may be too long, or the group may
-be saturated and skipped. What was reached is collected with the hops that the router itself counts.
+At each stage every candidate may serve, all may fail (or be at their caps, or rest: the relay goes
+on in the same way), or the prompt may be too long. What was reached is collected with the hops that
+the router itself counts.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from random import Random
 
 from gateway.config.config import Config, Dialect
-from gateway.routing.choose import RequestFacts, Stage, after, candidates
+from gateway.routing.choose import RequestFacts, candidates
 from gateway.routing.health import Health
-from gateway.routing.table import Route, RouteTable, build
+from gateway.routing.table import Route, RouteTable, Stage, after, build
 
 Reached = dict[tuple[str, str], int]  # (name, deployment id) -> fewest hops
 
@@ -36,8 +37,7 @@ def _walk_route(
         pending, tried = todo.pop()
         stage, rest = pending[0], pending[1:]
         _serve(table, route, stage, facts, reached)
-        ways = [rest]  # saturated: skipped
-        ways.append(after(table, route, stage, overflow=False) + rest)
+        ways = [after(table, route, stage, overflow=False) + rest]
         if overflow:
             ways.append(after(table, route, stage, overflow=True) + rest)
         tried |= {stage.group}

@@ -1,0 +1,66 @@
+"""Tables and JSON on stdout: for eyes on a terminal, plain and stable for everything else."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+Row = Sequence[str]
+
+
+def print_table(heads: Row, rows: Sequence[Row], *, quiet: int = 0) -> None:
+    """A table. On a terminal repeats in the first `quiet` columns are left blank.
+
+    Elsewhere every row is whole, so that `grep` and `cut` find each fact on its own line.
+    """
+    if sys.stdout.isatty():
+        _for_eyes(heads, rows, quiet)
+    else:
+        print(plain(heads, rows))
+
+
+def print_json(data: Any) -> None:
+    """Data as JSON, indented, in the order given."""
+    print(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def plain(heads: Row, rows: Sequence[Row]) -> str:
+    """Columns as wide as their widest cell, two blanks between, none at the end of a line."""
+    table = [[head.upper() for head in heads], *rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    )
+
+
+def _for_eyes(heads: Row, rows: Sequence[Row], quiet: int) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    above: Row = ()
+    for row in rows:
+        same = list(row[:quiet]) == list(above[:quiet])
+        cells = ["" if same and i < quiet else cell for i, cell in enumerate(row)]
+        # Text, not markup: a model's name may hold brackets.
+        table.add_row(*(Text(cell, style=_style(cell)) for cell in cells))
+        above = row
+    Console().print(table)
+
+
+def _style(cell: str) -> str:
+    if cell.startswith("bounded overflow"):
+        return "yellow"
+    return {
+        "interactive": "green",
+        "auxiliary": "cyan",
+        "background": "blue",
+        "burst": "magenta",
+    }.get(cell, "")
