@@ -15,7 +15,10 @@ GLOSSARY = ROOT / "GLOSSARY.md"
 # Foreign names that are spelled as their owners spell them: file -> words, each with its reason.
 FOREIGN: dict[str, frozenset[str]] = {
     "gateway/errors.py": frozenset({"unsupported_endpoint"}),  # a stable code, as clients know it
-    "gateway/config/schema.py": frozenset({"instance"}),  # LiteLLM's way to name a callback
+    # LiteLLM's way to name a callback: module.instance
+    "gateway/config/schema.py": frozenset({"instance"}),
+    "gateway/config/callbacks.py": frozenset({"instance"}),
+    "gateway/config/rules.py": frozenset({"instance"}),
     "gateway/config/refused.py": frozenset(  # the body names that redirect a request
         {"aws_bedrock_runtime_endpoint", "aws_sts_endpoint", "s3_endpoint_url"}
     ),

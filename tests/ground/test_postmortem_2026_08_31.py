@@ -16,9 +16,9 @@ from gateway.config.config import Config, Upstream
 from gateway.config.load import load
 from gateway.config.reach import reaches
 from gateway.errors import UnknownTask
-from gateway.routing.choose import RequestFacts, Stage, after, candidates
+from gateway.routing.choose import RequestFacts, candidates
 from gateway.routing.health import Health
-from gateway.routing.table import RouteTable, build, resolve
+from gateway.routing.table import RouteTable, build, resolve, Stage, after
 from tests.ground.repository import ROOT
 
 EXAMPLE = ROOT / "config.example.yaml"

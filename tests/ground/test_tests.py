@@ -23,7 +23,7 @@ NEVER = re.compile(
     + "skip|x"
     + "fail"
 )
-MAX_PAUSE_S = 0.25
+MAX_PAUSE_S = 0.5
 
 
 @pytest.mark.parametrize("path", TESTS, ids=repository.name)
