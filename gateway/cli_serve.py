@@ -1,4 +1,4 @@
-"""`gateway serve`: hand the arguments to the server, on uvloop."""
+"""`gateway serve`: hand the arguments to the process, on uvloop."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import argparse
 
 import uvloop
 
-from gateway import server
+from gateway import process
 
 
 def serve(args: argparse.Namespace) -> int:
     """Serve until told to stop; the server's exit code."""
-    options = server.Options(
+    options = process.Options(
         config_path=args.file,
         host=args.host,
         port=args.port,
@@ -19,4 +19,4 @@ def serve(args: argparse.Namespace) -> int:
         insecure=args.insecure,
         env_file=args.env_file,
     )
-    return uvloop.run(server.serve(options))
+    return uvloop.run(process.serve(options))

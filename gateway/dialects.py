@@ -257,3 +257,18 @@ def read_body(body: bytes) -> Usage | None:
         data = msgspec.json.decode(body)
         return _loose_usage(data.get("usage")) if isinstance(data, dict) else None
     return None if usage is None else _usage(usage)
+
+
+DONE_EVENT = b"data: [DONE]\n\n"
+# A comment: every SSE parser skips it. Its exact bytes are held by a test.
+HEARTBEAT = b": keep-alive\n\n"
+
+
+def error_event(dialect: Dialect, body: bytes) -> bytes:
+    """An error body as the event that a stream of the dialect ends with."""
+    if dialect == "responses":
+        error = msgspec.json.decode(body).get("error", {})
+        named = {"type": "error", "code": error.get("code"), "message": error.get("message")}
+        body = msgspec.json.encode(named | {"param": None})
+    prefix = b"" if dialect in ASKS_FOR_USAGE else b"event: error\n"
+    return prefix + b"data: " + body.replace(b"\n", b" ") + b"\n\n"

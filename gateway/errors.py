@@ -66,6 +66,7 @@ class GatewayError(Exception):
         self.shown_code = code or self.code
         self.shown_status = status or self.status
         self.retry_after_s = retry_after_s
+        self.own_body: bytes | None = None  # an engine's, in the dialect's envelope
 
 
 class BadRequest(GatewayError):
@@ -149,6 +150,8 @@ def envelope(status: int, code: str, message: str, dialect: str | None) -> dict[
 
 def body(error: GatewayError, dialect: str | None = None) -> bytes:
     """The JSON body of an error, in the dialect of the path it answers."""
+    if error.own_body is not None:
+        return error.own_body
     data = envelope(error.shown_status, error.shown_code, error.message, dialect)
     return json.dumps(data, ensure_ascii=False).encode()
 

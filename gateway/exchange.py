@@ -15,6 +15,8 @@ from gateway.config.config import Deployment, Dialect
 from gateway.keys import Client
 from gateway.routing.choose import RequestFacts
 
+Headers = list[tuple[bytes, bytes]]
+
 
 @dataclass(slots=True, kw_only=True)
 class Request:
@@ -30,7 +32,6 @@ class Request:
     wants_usage: bool  # the client asked for usage in its stream
     facts: RequestFacts
     headers: Mapping[bytes, bytes] = field(default_factory=dict)  # those that may go up
-    body_bytes: int = 0
 
 
 class AttemptFailed(Exception):
@@ -64,11 +65,13 @@ class Answer(Protocol):
     """An engine's answer whose head is in. Bytes are de-framed, in the client's dialect."""
 
     status: int
-    headers: list[tuple[bytes, bytes]]  # names in lower case
+    headers: Headers  # names in lower case
 
     async def read(self) -> bytes:
-        """What has arrived; b"" at the clean end. Raises Broken if the end is missing, or the
-        error that abort() was given."""
+        """What has arrived; b"" at the clean end.
+
+        Raises Broken if the end is missing, or the error that abort() was given.
+        """
 
     def abort(self, error: BaseException | None = None) -> None:
         """Close the engine's connection now."""

@@ -8,6 +8,7 @@
     overflow    "prompt too long", in any wording           context fallbacks, else 400
     client      400, 403, 404, 413, 415, 422 and the like   back to the client as the engine said it
     operator    401, 3xx                                    next candidate; nothing is counted
+    timeout     no answer, or no content, within the limit  counts; next candidate, not the same
 
 Pure, and shared by relay and bridge.
 """
@@ -15,6 +16,7 @@ Pure, and shared by relay and bridge.
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,9 +24,10 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
 from gateway.config.config import Dialect
-from gateway.errors import envelope, is_anthropic
+from gateway.errors import GatewayError, is_anthropic
+from gateway.exchange import AttemptFailed, Headers, TimedOut
 
-Kind = Literal["ok", "retry", "throttled", "loading", "overflow", "client", "operator"]
+Kind = Literal["ok", "retry", "throttled", "loading", "overflow", "client", "operator", "timeout"]
 
 # How engines say that a prompt (with its answer) does not fit, in any status or shape: vLLM,
 # SGLang, llama.cpp, llama-cpp-python, Ollama, TEI, Anthropic and OpenAI, as captured or reported.
@@ -45,6 +48,7 @@ _INNER = re.compile(
     r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\b[\w.-]+:\d{2,5}\b(?!\d)"
 )
 _MAX_TEXT = 2048
+LOADING_REST_S = 1.0  # how soon a loading engine is asked again where it names no time
 _RETRIED = frozenset({408, 425, 429})
 
 
@@ -58,23 +62,41 @@ class Verdict:
     code: str = ""
     retry_after_s: float | None = None
     body: bytes | None = None  # the engine's own body, where it has the dialect's envelope
-
-    @property
-    def outcome(self) -> str:
-        """A word for the record's attempt."""
-        return "ok" if self.kind == "ok" else f"http-{self.status}"
+    outcome: str = "ok"  # a word for the record's attempt
 
 
 OK = Verdict(kind="ok", status=200)
 
 
+def judge_failure(failed: AttemptFailed) -> Verdict:
+    """The verdict on an attempt that brought no whole answer."""
+    late = isinstance(failed, TimedOut)
+    return Verdict(
+        kind="timeout" if late else "retry",
+        status=504 if late else 502,
+        code="upstream_timeout" if late else "upstream_failed",
+        message=_NO_ANSWER[failed.outcome],
+        outcome=failed.outcome,
+    )
+
+
+_NO_ANSWER = {
+    "connect-error": "the engine cannot be reached",
+    "broken": "the engine's answer broke off",
+    "timeout": "the engine gave nothing within its time limit",
+}
+
+
 def judge(
-    status: int, headers: list[tuple[bytes, bytes]], body: bytes, dialect: Dialect, now: datetime
+    status: int, headers: Headers, body: bytes, dialect: Dialect, now: datetime, outcome: str = ""
 ) -> Verdict:
     """The verdict on an answer whose status is not 2xx, or on an error event (status from it)."""
     message, code, enveloped = _read_error(body, is_anthropic(dialect))
     waits = retry_after_s(headers, now)
     kind = _kind(status, f"{message} {code}", waits)
+    outcome = outcome or f"http-{status}"
+    if kind == "loading" and waits is None:
+        waits = LOADING_REST_S
     if kind == "overflow":
         status = 400
         enveloped = enveloped and not is_anthropic(dialect) and code == "context_length_exceeded"
@@ -86,6 +108,7 @@ def judge(
         code=code or f"upstream_{status}",
         retry_after_s=waits,
         body=body if enveloped and not _INNER.search(message) else None,
+        outcome=outcome,
     )
 
 
@@ -115,19 +138,10 @@ def judge_event(data: bytes, dialect: Dialect, now: datetime) -> Verdict:
             status = 529
     except (ValueError, AttributeError):
         pass  # not the shape we know: still an error, and a retryable one
-    return judge(status, [], data, dialect, now)
+    return judge(status, [], data, dialect, now, f"error-event-{status}")
 
 
-def client_body(verdict: Verdict, dialect: Dialect) -> bytes:
-    """The body that tells a client of a failed answer: the engine's own, else wrapped."""
-    if verdict.body is not None:
-        return verdict.body
-    return json.dumps(
-        envelope(verdict.status, verdict.code, verdict.message, dialect), ensure_ascii=False
-    ).encode()
-
-
-def retry_after_s(headers: list[tuple[bytes, bytes]], now: datetime) -> float | None:
+def retry_after_s(headers: Headers, now: datetime) -> float | None:
     """Seconds to wait, from Retry-After (seconds or a date) or retry-after-ms."""
     for name, value in headers:
         text = value.decode("latin-1").strip()
@@ -178,3 +192,25 @@ def _text(value: object) -> str:
 def _code(error: dict[str, Any]) -> str:
     code = error.get("code") or error.get("type")
     return code if isinstance(code, str) and not code.isdigit() else ""
+
+
+class EngineSaid(GatewayError):
+    """An engine's refusal as the client sees it: its own status, and its own body where that fits.
+
+    An engine that refuses the gateway's key, or redirects, is the operator's fault: 502.
+    """
+
+    def __init__(self, verdict: Verdict) -> None:
+        operator = verdict.kind == "operator"
+        super().__init__(
+            "the engine refused the gateway: its address or key in the file is wrong"
+            if operator
+            else verdict.message,
+            code="upstream_misconfigured" if operator else verdict.code,
+            status=502 if operator else verdict.status,
+            retry_after_s=(
+                None if verdict.retry_after_s is None else max(1, math.ceil(verdict.retry_after_s))
+            ),
+        )
+        self.verdict = verdict
+        self.own_body = None if operator else verdict.body

@@ -7,15 +7,16 @@ the file's decision.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 
 from gateway.config.config import Config
-from gateway.errors import BadRequest, Unauthorized
-from gateway.routing.table import TASK_PREFIX, Route, RouteTable
+from gateway.errors import BadRequest, Forbidden, Unauthorized
+from gateway.routing.table import Route, RouteTable
 
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _NO_KEY = "no API key: send 'Authorization: Bearer KEY' (or 'x-api-key: KEY')"
 
 
@@ -96,6 +97,14 @@ class KeyRing:
         return known[1]
 
 
-def names_of_tasks(names: Iterable[str]) -> list[str]:
-    """The tasks among names that a client may send."""
-    return sorted(n.removeprefix(TASK_PREFIX) for n in names if n.startswith(TASK_PREFIX))
+def guard_open(headers: Mapping[bytes, bytes]) -> None:
+    """For a gateway without keys: a web page elsewhere must not reach the engines through it.
+
+    Raises Forbidden unless Host is a loopback name, BadRequest unless the body is said to be JSON.
+    """
+    host = headers.get(b"host", b"").decode("latin-1")
+    name = host if host.endswith("]") else host.rsplit(":", 1)[0]
+    if name.strip("[]").lower() not in _LOOPBACK:
+        raise Forbidden("without keys in the file, Host must be a loopback name")
+    if headers.get(b"content-type", b"").split(b";")[0].strip().lower() != b"application/json":
+        raise BadRequest("Content-Type must be application/json", status=415)

@@ -1,9 +1,6 @@
-"""Choose: from a group to deployments in order, each with its reason.
+"""Choose: from a group to its deployments in order, each with its reason.
 
-    candidates   one group -> Decision: who may serve, in order, and who was left out and why
-    after        a group failed, or found the prompt too long -> the groups to try next
-
-Both are pure. The relay asks again when something changed: a permit came back, a rest ended.
+Pure. The relay asks again whenever something changed: a permit came back, a rest ended.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from random import Random
 
 from gateway.config.config import Deployment, Dialect
 from gateway.routing.health import Health
-from gateway.routing.table import Group, Route, RouteTable
+from gateway.routing.table import Group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +41,6 @@ class Decision:
     candidates: tuple[Candidate, ...]
     left_out: tuple[tuple[Deployment, str], ...] = ()
     too_long: bool = False  # somebody was left out for the window, and for nothing else
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A group in a request's way: how many hops from the asked one."""
-
-    group: str
-    hops: int = 0
-    how: str = "asked"
 
 
 def candidates(
@@ -109,26 +97,3 @@ def _draw(member: Deployment, facts: RequestFacts, random: Random) -> float:
         digest = blake2b(f"{facts.caller}\0{member.id}".encode(), digest_size=7).digest()
         uniform = int.from_bytes(digest, "big") / 2**56
     return -math.log(1.0 - uniform) / (member.weight or 1.0)
-
-
-def after(
-    table: RouteTable, route: Route, stage: Stage, *, overflow: bool, fallbacks: bool = True
-) -> tuple[Stage, ...]:
-    """The stages that follow when `stage` could not serve, to go before those already waiting.
-
-    Depth first, in the order of the file. An overflow follows only `context_window_fallbacks`. An
-    alias may have a list of its own; a name with none has the default one. The caller skips groups
-    that it has tried.
-    """
-    if not (fallbacks and route.fallbacks):
-        return ()
-    if table.max_fallbacks is not None and stage.hops >= table.max_fallbacks:
-        return ()
-    lists = table.context_window_fallbacks if overflow else table.fallbacks
-    listed = lists.get(route.name) if stage.hops == 0 else None
-    if listed is None:
-        listed = lists.get(stage.group)
-    if listed is None:
-        listed = () if overflow else table.default_fallbacks
-    how = "context" if overflow else "fallback"
-    return tuple(Stage(name, stage.hops + 1, how) for name in listed if name != stage.group)

@@ -30,7 +30,7 @@ class _State:
 
 
 class Health:
-    """What is known of each deployment. One instance serves the whole process."""
+    """What is known of each deployment. One serves the whole process."""
 
     def __init__(self) -> None:
         self._states: dict[str, _State] = {}
@@ -57,11 +57,12 @@ class Health:
         state.trial = True
         return True
 
-    def succeeded(self, deployment_id: str) -> None:
-        """It answered: well again, also if its rest has not run out."""
-        self._states.pop(deployment_id, None)
+    def succeeded(self, deployment_id: str, *, trial: bool) -> None:
+        """It answered. A trial makes it well again, also if its rest has not run out."""
+        if trial:
+            self._states.pop(deployment_id, None)
 
-    def left(self, deployment_id: str, trial: bool) -> None:
+    def left(self, deployment_id: str, *, trial: bool) -> None:
         """An attempt ended without a verdict, such as a client that left."""
         state = self._states.get(deployment_id)
         if state is not None and trial:

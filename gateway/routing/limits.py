@@ -45,7 +45,7 @@ class Permit:
     def __init__(self, deployment: Deployment, use: _Use, reserved: _Reserved | None) -> None:
         self.deployment = deployment
         self._use: _Use | None = use
-        self._reserved = reserved
+        self._reserved = reserved  # None where there is no tpm
 
     def give_back(self, used_tokens: int | None = None) -> bool:
         """Give it back, settling the reservation; False if that was done before."""
@@ -53,10 +53,11 @@ class Permit:
         if use is None:
             return False
         use.in_flight -= 1
-        if self._reserved is not None and used_tokens is not None:
-            if self._reserved in use.reserved:  # else it has left the window, and its count too
-                use.tokens += used_tokens - self._reserved.tokens
-                self._reserved.tokens = used_tokens
+        # A reservation that has left the window took its count along.
+        reserved = self._reserved
+        if used_tokens is not None and reserved is not None and reserved in use.reserved:
+            use.tokens += used_tokens - reserved.tokens
+            reserved.tokens = used_tokens
         return True
 
 
@@ -71,7 +72,7 @@ class Limits:
         use = self._uses.get(deployment.id)
         if use is None:
             use = self._uses[deployment.id] = _Use()
-        if self._opens(deployment, use, now, tokens) is not None:
+        if _opens(deployment, use, now, tokens) is not None:
             return None
         use.in_flight += 1
         if deployment.rpm is not None:
@@ -84,25 +85,11 @@ class Limits:
         return Permit(deployment, use, reserved)
 
     def opens_in(self, deployment: Deployment, now: float, tokens: int) -> float | None:
-        """None if a permit is free; else seconds until its window opens, infinite if it is only
-        full (a permit given back opens it)."""
-        return self._opens(deployment, self._uses.get(deployment.id) or _Use(), now, tokens)
+        """None if a permit is free; else seconds until its window opens.
 
-    def _opens(self, deployment: Deployment, use: _Use, now: float, tokens: int) -> float | None:
-        parallel, rpm, tpm = deployment.max_parallel_requests, deployment.rpm, deployment.tpm
-        full = parallel is not None and use.in_flight >= parallel
-        if rpm is None and tpm is None:
-            return math.inf if full else None
-        use.forget(now)
-        waits = [0.0]
-        if rpm is not None and len(use.calls) >= rpm:
-            waits.append(use.calls[-rpm] + WINDOW_S - now)
-        # A request larger than the whole budget runs alone: the window must be empty for it.
-        if tpm is not None and use.tokens > 0 and use.tokens + tokens > tpm:
-            waits.append(_until_free(use, tpm - tokens) + WINDOW_S - now)
-        if full:
-            return max(waits) if len(waits) > 1 else math.inf
-        return max(waits) if len(waits) > 1 else None
+        Infinite if it is only full: then a permit given back opens it.
+        """
+        return _opens(deployment, self._uses.get(deployment.id) or _Use(), now, tokens)
 
     def in_flight(self, deployment_id: str) -> int:
         """Requests that hold a permit now."""
@@ -118,11 +105,26 @@ class Limits:
         return len(use.calls), use.tokens
 
 
+def _opens(deployment: Deployment, use: _Use, now: float, tokens: int) -> float | None:
+    parallel, rpm, tpm = deployment.max_parallel_requests, deployment.rpm, deployment.tpm
+    wait = math.inf if parallel is not None and use.in_flight >= parallel else None
+    if rpm is None and tpm is None:
+        return wait
+    use.forget(now)
+    opens: list[float] = []
+    if rpm is not None and len(use.calls) >= rpm:
+        opens.append(use.calls[-rpm])
+    # A request larger than the whole budget runs alone: the window must be empty for it.
+    if tpm is not None and 0 < use.tokens > tpm - tokens:
+        opens.append(_until_free(use, max(tpm - tokens, 0)))
+    return max(opens) + WINDOW_S - now if opens else wait
+
+
 def _until_free(use: _Use, room: int) -> float:
-    """When enough of the oldest reservations have left for `room` tokens to remain."""
+    """When the reservation was made whose leaving brings the count down to `room` tokens."""
     left = use.tokens
     for reserved in use.reserved:
         left -= reserved.tokens
-        if left <= max(room, 0):
+        if left <= room:
             return reserved.at
     return use.reserved[-1].at

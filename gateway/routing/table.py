@@ -1,4 +1,8 @@
-"""The route table: every name a client can send, and the group that serves it.
+"""The route table: every name a client can send, the group that serves it, and what follows.
+
+    build     Config -> RouteTable
+    resolve   the name or task that a client sent -> Route
+    after     a group failed, or found the prompt too long -> the groups to try next
 
 Built once from a Config and never changed: a reload builds another and swaps it whole, so a
 request in flight keeps the table that it began with.
@@ -60,6 +64,15 @@ class RouteTable:
     def tasks(self) -> tuple[str, ...]:
         """The names of the tasks that have a pin."""
         return tuple(route.task for route in self.routes.values() if route.task is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A group in a request's way: how many hops from the asked one."""
+
+    group: str
+    hops: int = 0
+    how: str = "asked"
 
 
 def build(config: Config) -> RouteTable:
@@ -147,3 +160,26 @@ def resolve(
             code="model_not_found",
         )
     return route
+
+
+def after(
+    table: RouteTable, route: Route, stage: Stage, *, overflow: bool, fallbacks: bool = True
+) -> tuple[Stage, ...]:
+    """The stages that follow when `stage` could not serve, to go before those already waiting.
+
+    Depth first, in the order of the file. An overflow follows only `context_window_fallbacks`. An
+    alias may have a list of its own; a name with none has the default one. The caller skips groups
+    that it has tried.
+    """
+    if not (fallbacks and route.fallbacks):
+        return ()
+    if table.max_fallbacks is not None and stage.hops >= table.max_fallbacks:
+        return ()
+    lists = table.context_window_fallbacks if overflow else table.fallbacks
+    listed = lists.get(route.name) if stage.hops == 0 else None
+    if listed is None:
+        listed = lists.get(stage.group)
+    if listed is None:
+        listed = () if overflow else table.default_fallbacks
+    how = "context" if overflow else "fallback"
+    return tuple(Stage(name, stage.hops + 1, how) for name in listed if name != stage.group)

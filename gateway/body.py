@@ -1,0 +1,111 @@
+"""A request's body: a JSON object whose top level is decoded, and whose values stay raw bytes.
+
+Shared by relay and bridge. What is wrong is said without quoting what the body holds.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gateway.config.refused import is_refused
+from gateway.errors import BadRequest, TooLarge
+
+Fields = dict[str, msgspec.Raw]
+
+_decode_top = msgspec.json.Decoder(Fields).decode
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],]', re.DOTALL)
+_TOKEN_IDS = re.compile(rb"\s*\[\s*(\[\s*)?\d")
+_KINDS = {str: "a string", int: "a whole number", bool: "true or false", dict: "an object"}
+
+
+def too_large(max_bytes: int) -> TooLarge:
+    """The error for a body above the limit."""
+    return TooLarge(f"the body is above the limit of {max_bytes} bytes ({_LIMIT})")
+
+
+_LIMIT = "gateway_settings.max_body_mb"
+
+
+def inflate(body: bytes, encoding: bytes, max_bytes: int) -> bytes:
+    """A body without its Content-Encoding; the limit counts what comes out. BadRequest, TooLarge."""
+    if encoding.lower() in (b"identity", b""):
+        return body
+    if encoding.lower() != b"gzip":
+        raise BadRequest("Content-Encoding may be gzip or identity", status=415)
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        body = stream.decompress(body, max_bytes + 1)
+    except zlib.error:
+        raise BadRequest("the body says Content-Encoding: gzip and is no gzip") from None
+    if len(body) > max_bytes:
+        raise too_large(max_bytes)
+    if not stream.eof:
+        raise BadRequest("the gzip body is cut short")
+    return body
+
+
+def decode(body: bytes) -> Fields:
+    """The top level of a body. BadRequest if it is no object, or holds a name that it may not."""
+    try:
+        fields = _decode_top(body)
+    except msgspec.DecodeError as wrong:
+        raise BadRequest(f"the body must be a JSON object: {_position(wrong)}") from None
+    for name in fields:
+        if is_refused(name):
+            raise BadRequest(f"the field '{name[:64]}' may not be sent: the gateway's file decides")
+    # A compact body of the same length as its decoded fields cannot hold a name twice.
+    if len(body) != len(msgspec.json.encode(fields)):
+        _refuse_repeats(body)
+    return fields
+
+
+def _refuse_repeats(body: bytes) -> None:
+    """BadRequest if a name stands twice in the outermost object. The body is valid JSON."""
+    seen: set[bytes] = set()
+    depth, name_follows = 0, False
+    for token in _TOKEN.finditer(body):
+        mark = body[token.start()]
+        if mark == 0x22:
+            if name_follows and depth == 1:
+                name = token.group()
+                if name in seen:
+                    raise BadRequest(f"the body names {name[:64].decode(errors='replace')} twice")
+                seen.add(name)
+            name_follows = False
+        elif mark in b"{[":
+            depth, name_follows = depth + 1, depth == 0
+        elif mark in b"}]":
+            depth -= 1
+        else:
+            name_follows = depth == 1
+
+
+def read(fields: Mapping[str, msgspec.Raw], name: str, kind: type) -> Any:
+    """A field's value, or None where it is absent or null. BadRequest where its type is wrong."""
+    raw = fields.get(name)
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw, type=kind | None)
+    except msgspec.DecodeError:
+        raise BadRequest(f"'{name}' must be {_KINDS[kind]}") from None
+
+
+def low_estimate(fields: Fields, body: bytes) -> int:
+    """A number of tokens that the prompt surely has; 0 where its bytes say nothing about it."""
+    if b'"data:' in body or b'"image_url"' in body or b'"input_audio"' in body:
+        return 0
+    for name in ("input", "prompt"):
+        if name in fields and _TOKEN_IDS.match(fields[name]):
+            return 0
+    return len(body) // 8
+
+
+def _position(wrong: msgspec.DecodeError) -> str:
+    text = str(wrong)
+    return text if "byte" in text and "key" not in text else "it is another JSON value"

@@ -1,0 +1,111 @@
+"""The client's side of one request: what was sent to it, and what is held back for it.
+
+The commit point is here: the first byte of an event, or of a whole body. A heartbeat is none: it
+only fixes status 200, so that a later failure can be told by an event alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from gateway.dialects import HEARTBEAT
+from gateway.exchange import Headers
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_EVENT_STREAM = (b"content-type", b"text/event-stream; charset=utf-8")
+_BODY = "http.response.body"
+
+
+class ClientStalled(Exception):
+    """The client took nothing for `client_write_timeout_s`: it is let go."""
+
+
+class Delivery:
+    """What was sent to one client. `committed` is the commit point; a heartbeat is none."""
+
+    def __init__(self, send: Send, own_headers: Callable[[], Headers]) -> None:
+        self._send, self._own_headers = send, own_headers
+        self.started = self.committed = self.ended = False
+        self._lock = asyncio.Lock()  # timers write too, and only between whole events
+        self._held: list[bytes] = []
+        self._timers: list[asyncio.Task[None]] = []
+        self._releasing = False
+        self._sent_at = 0.0
+
+    async def whole(self, status: int, headers: Headers, body: bytes) -> None:
+        """A whole answer, or an error before anything was sent."""
+        self.committed = self.ended = True
+        await self._start(status, [*headers, (b"content-length", b"%d" % len(body))])
+        await self._send({"type": _BODY, "body": body})
+
+    async def write(self, data: bytes) -> None:
+        """Whole events, after those that were held. The first ones are the commit."""
+        async with self._lock:
+            if self._held:
+                data = b"".join((*self._held, data))
+                self._held.clear()
+            if not data:
+                return
+            self.committed = True
+            await self._write(data)
+
+    async def end(self, last: bytes) -> None:
+        """The last events, and the end of the body."""
+        await self.write(last)
+        async with self._lock:
+            self.ended = True
+            await self._send({"type": _BODY, "body": b""})
+
+    def hold(self, data: bytes, seconds: float) -> None:
+        """Keep events back, for `seconds` at most: another candidate could still serve."""
+        if data:
+            self._held.append(data)
+            if not self._releasing:
+                self._releasing = True
+                self._timers.append(asyncio.create_task(self._release(seconds)))
+
+    def drop_held(self) -> None:
+        """Forget held events: their attempt failed, and the client saw nothing of it."""
+        self._held.clear()
+
+    def beat_every(self, seconds: float) -> None:
+        """From now on send a heartbeat whenever nothing was sent for `seconds`."""
+        self._timers.append(asyncio.create_task(self._beat(seconds)))
+
+    def close(self) -> None:
+        """Stop its timers."""
+        for timer in self._timers:
+            timer.cancel()
+
+    async def _release(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._releasing = False
+        await self.write(b"")
+
+    async def _beat(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._sent_at = loop.time()
+        while True:
+            await asyncio.sleep(max(0.0, self._sent_at + seconds - loop.time()))
+            async with self._lock:
+                if self.ended:
+                    return
+                if loop.time() >= self._sent_at + seconds:
+                    await self._write(HEARTBEAT)
+
+    async def _write(self, data: bytes) -> None:
+        if not self.started:
+            await self._start(200, [_EVENT_STREAM])
+        if self._timers:
+            self._sent_at = asyncio.get_running_loop().time()
+        await self._send({"type": _BODY, "body": data, "more_body": True})
+
+    async def _start(self, status: int, headers: Headers) -> None:
+        self.started = True
+        headers += self._own_headers()
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})

@@ -1,0 +1,207 @@
+"""The composition root: everything is built here, once, and handed down.
+
+`Gateway` is the live gateway: its ASGI app, what outlives a reload (health, permits, queues,
+records), and the one revision of the file that it serves. `serve` runs it as a process: sockets,
+signals, reload, drain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from random import Random, SystemRandom
+from typing import Any
+
+import structlog
+
+from common.problems import Problem
+from gateway.api.app import build as build_pages
+from gateway.api.view import Phase
+from gateway.config.config import Config
+from gateway.delivery import Receive, Send
+from gateway.dialects import PATHS
+from gateway.errors import GatewayError, Unauthorized
+from gateway.http1.client import Client as HttpClient
+from gateway.keys import Client, KeyRing
+from gateway.records.activity import ActivityLog
+from gateway.records.metrics import Metrics
+from gateway.records.record import Record
+from gateway.records.state import DeploymentState, NowState
+from gateway.records.usage import Usage
+from gateway.relay.admission import Admission
+from gateway.relay.app import Relay, Serving
+from gateway.relay.attempt import EngineSender
+from gateway.routing.health import Health
+from gateway.routing.limits import Limits
+from gateway.routing.table import RouteTable, build
+
+_log = structlog.get_logger("gateway")
+_INFERENCE = frozenset(prefix + path for prefix in ("", "/v1") for path in PATHS)
+# Keys that a running process cannot take over from a reloaded file.
+_NEEDS_RESTART = ("host", "port", "activity")
+
+
+class Gateway:
+    """The live gateway. `app` is its ASGI application; `start` before, `stop` after serving."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        insecure: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        random: Random | None = None,
+    ) -> None:
+        self._insecure = insecure
+        self._random = random or SystemRandom()
+        self.phase: Phase = "starting"
+        self.rejected: tuple[Problem, ...] = ()
+        self._http = HttpClient()
+        self._admission = Admission(Health(), Limits(), clock, self._random)
+        self.activity = ActivityLog(config.activity)
+        self.usage = Usage(
+            config.activity.path, flush=self.activity.flush, tier_of=lambda g: self.tier_of(g)
+        )
+        self.metrics = Metrics(now=self.now, lost=lambda: self.activity.lost)
+        self.relay = Relay(
+            self._serving(config),
+            admission=self._admission,
+            relay=EngineSender(self._http),
+            bridge=None,
+            wall=lambda: datetime.now(UTC),
+            on_record=self._record,
+            on_refused=self._refused,
+        )
+        self._pages = build_pages(self)
+        self.loaded_at = time.time()
+        self.metrics.config_loaded(self.relay.serving.revision, self.loaded_at)
+
+    def _serving(self, config: Config) -> Serving:
+        table = build(config)
+        keys = KeyRing(config, table)
+        if keys.is_open and not self._insecure:
+            raise InsecureError
+        return Serving(config=config, table=table, keys=keys, revision=str(config.revision))
+
+    @property
+    def config(self) -> Config:
+        """The revision of the file in force."""
+        return self.relay.serving.config
+
+    @property
+    def table(self) -> RouteTable:
+        """Its route table."""
+        return self.relay.serving.table
+
+    @property
+    def records_lost(self) -> int:
+        """Records that were not written."""
+        return self.activity.lost
+
+    def tier_of(self, group: str) -> str | None:
+        """A model group's tier in the file in force."""
+        return self.config.tiers.get(group)
+
+    def identify(self, headers: Iterable[tuple[bytes, bytes]]) -> Client:
+        """The caller; raises a GatewayError without a known key."""
+        return self.relay.serving.keys.identify(headers)
+
+    def now(self) -> NowState:
+        """Every deployment's state at this moment."""
+        limits, health, at = self._admission.limits, self._admission.health, self._admission.clock()
+        states = []
+        for deployment in self.config.deployments:
+            rpm_used, tpm_used = limits.window(deployment.id, at)
+            states.append(
+                DeploymentState(
+                    id=deployment.id,
+                    group=deployment.group,
+                    tier=self.config.tiers[deployment.group],
+                    in_flight=limits.in_flight(deployment.id),
+                    rpm_used=rpm_used,
+                    tpm_used=tpm_used,
+                    rests_s=health.rests(deployment.id, at),
+                )
+            )
+        waiting = tuple((name, self._admission.waiting(name)) for name in self.table.groups)
+        return NowState(deployments=tuple(states), waiting=waiting)
+
+    async def app(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Inference goes to the relay; everything else to the pages."""
+        if scope["type"] == "http" and scope["path"] in _INFERENCE and scope["method"] == "POST":
+            await self.relay(scope, receive, send)
+        else:
+            await self._pages(scope, receive, send)
+
+    async def start(self) -> None:
+        """Open the activity log and the counters; RecordsError says why that cannot be."""
+        self.activity.start()
+        await asyncio.to_thread(self.usage.start)
+        self.phase = "ready"
+
+    def swap(self, config: Config) -> tuple[str, ...]:
+        """Serve another revision from the next request on. Returns keys that need a restart."""
+        before = self.config
+        self.relay.serving = self._serving(config)
+        self.rejected = ()
+        self.loaded_at = time.time()
+        self.metrics.config_loaded(self.relay.serving.revision, self.loaded_at)
+        for group in self.table.groups:  # caps may have been raised for those who wait
+            self._admission.wake(group)
+        return tuple(k for k in _NEEDS_RESTART if getattr(before, k) != getattr(config, k))
+
+    def reject(self, problems: tuple[Problem, ...]) -> None:
+        """The file on disk is wrong: show it, change nothing."""
+        self.rejected = problems
+        self.metrics.reloaded("rejected")
+
+    async def drain(self) -> None:
+        """Take nothing new; wait for what runs, at most `drain_s`; then end it with an error."""
+        self.phase = "draining"
+        self.relay.draining = True
+        running = list(self.relay.running)
+        if running:
+            await asyncio.wait(running, timeout=self.config.drain_s)
+        self.relay.stop_all()
+        if self.relay.running:
+            await asyncio.wait(list(self.relay.running), timeout=2.0)
+
+    async def stop(self) -> None:
+        """Close connections to engines, write what waits, close the files."""
+        await self._http.close()
+        await self.activity.aclose()
+        await asyncio.to_thread(self.usage.close)
+
+    def _record(self, record: Record) -> None:
+        self.activity.write(record)
+        self.usage.add(record)
+        self.metrics.observe(record)
+        if record.outcome != "ok":
+            _log.info(
+                "request",
+                id=record.id,
+                client=record.client,
+                model=record.requested_model,
+                deployment=record.deployment,
+                status=record.status,
+                outcome=record.outcome,
+                error=record.error,
+                attempts=[(a.deployment, a.outcome) for a in record.attempts],
+                ms=record.duration_ms,
+            )
+
+    def _refused(self, error: GatewayError) -> None:
+        if isinstance(error, Unauthorized):
+            self.metrics.key_refused()
+
+
+class InsecureError(Exception):
+    """The file has no key, and nobody said --insecure."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the file has no master key and no client key: set general_settings.master_key or "
+            "gateway_settings.client_keys (or serve with --insecure, on loopback only)"
+        )

@@ -1,0 +1,136 @@
+"""What is known of one request while it runs, and the record that is made of it at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from gateway.config.config import Deployment, Dialect
+from gateway.exchange import Headers
+from gateway.keys import Client
+from gateway.records.record import Attempt, Outcome, Record, Usage
+from gateway.routing.table import Route
+from gateway.sse import Scanner
+
+
+@dataclass(slots=True, kw_only=True)
+class Trace:
+    """Filled in as a request goes its way. Times are those of the gateway's steady clock."""
+
+    id: str
+    at: datetime
+    started: float
+    client: Client
+    client_ip: str
+    app: str
+    dialect: Dialect
+    config: str
+    route: Route | None = None
+    stream: bool = False
+    group: str | None = None
+    deployment: Deployment | None = None
+    attempt_number: int = 0
+    attempts: list[Attempt] = field(default_factory=list)
+    queued_s: float = 0.0
+    first_content: float | None = None
+    status: int = 499  # until one is sent
+    outcome: Outcome = "failed"
+    error: str | None = None
+    usage: Usage | None = None
+    estimated: bool = False
+    left: bool = False  # the client closed its connection
+    stopped: bool = False  # the gateway's drain ran out
+
+    def headers(self) -> Headers:
+        """The headers that say what this gateway did, as far as it is known now."""
+        found = [(b"x-gateway-request-id", self.id.encode())]
+        if self.deployment is not None:
+            found.append((b"x-gateway-deployment", self.deployment.id.encode()))
+        if self.route is not None:
+            found.append((b"x-gateway-tier", self.route.tier.encode()))
+        # The attempt that runs now is not yet in the list.
+        found.append((b"x-gateway-attempts", b"%d" % self.attempt_number))
+        found.append((b"x-gateway-config", self.config.encode()))
+        return found
+
+    def saw(self, scanner: Scanner, prompt_tokens: int) -> None:
+        """A stream that reached the client: its usage, or an estimate from its content events."""
+        usage = scanner.last_usage
+        self.estimated = not scanner.usage_is_final
+        if not self.estimated:
+            self.usage = usage
+            return
+        counted = max(scanner.content_events, (usage and usage.completion_tokens) or 0)
+        prompt = (usage and usage.prompt_tokens) or prompt_tokens
+        self.usage = Usage(prompt_tokens=prompt, completion_tokens=counted)
+
+    def used_tokens(self) -> int:
+        """What `tpm` is charged."""
+        usage = self.usage or Usage()
+        return (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
+
+    def attempting(self, deployment: Deployment) -> None:
+        """An attempt begins."""
+        self.group, self.deployment = deployment.group, deployment
+        self.attempt_number += 1
+
+    def attempted(self, deployment: Deployment, outcome: str, seconds: float) -> None:
+        """One attempt is over."""
+        ms = round(seconds * 1000, 3)
+        self.attempts.append(Attempt(deployment=deployment.id, outcome=outcome, ms=ms))
+
+    def record(self, now: float) -> Record:
+        """The record of the request, which ends at `now`."""
+        usage, route, served = self.usage or Usage(), self.route, self.deployment
+        return Record(
+            id=self.id,
+            at=self.at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            client=self.client.name,
+            client_ip=self.client_ip,
+            app=self.app,
+            dialect=self.dialect,
+            requested_model=route.name if route is not None else None,
+            task=route.task if route is not None else None,
+            tier=route.tier if route is not None else None,
+            group=self.group or (route.group if route is not None else None),
+            deployment=served.id if served is not None else None,
+            upstream=str(served.upstream) if served is not None else None,
+            attempts=self.attempts,
+            stream=self.stream,
+            status=self.status,
+            outcome=self.outcome,
+            error=self.error,
+            queue_ms=round(self.queued_s * 1000, 3),
+            ttft_ms=_ms(self.started, self.first_content),
+            duration_ms=round((now - self.started) * 1000, 3),
+            prompt_tokens=usage.prompt_tokens,
+            cached_tokens=usage.cached_tokens,
+            completion_tokens=usage.completion_tokens,
+            reasoning_tokens=usage.reasoning_tokens,
+            tok_s=self._tok_s(usage, now),
+            estimated=self.estimated,
+            usage_note=_note(usage),
+            config=self.config,
+        )
+
+    def _tok_s(self, usage: Usage, now: float) -> float | None:
+        """Answer tokens a second: from the first content where it streamed."""
+        seconds = now - (self.first_content or self.started)
+        if not usage.completion_tokens or seconds <= 0:
+            return None
+        return round(usage.completion_tokens / seconds, 2)
+
+
+def _ms(start: float, end: float | None) -> float | None:
+    return None if end is None else round((end - start) * 1000, 3)
+
+
+def _note(usage: Usage) -> str | None:
+    """What is odd in the engine's numbers, which are stored as given."""
+    reasoning, completion = usage.reasoning_tokens, usage.completion_tokens
+    if reasoning is not None and completion is not None and reasoning > completion:
+        return "reasoning tokens above completion tokens"
+    cached, prompt = usage.cached_tokens, usage.prompt_tokens
+    if cached is not None and prompt is not None and cached > prompt:
+        return "cached tokens above prompt tokens"
+    return None
