@@ -41,7 +41,7 @@ class Seen:
 
 
 def body(model: str, *, stream: bool) -> bytes:
-    """A chat request of a few hundred bytes, as clients send them."""
+    """A chat request of a few hundred bytes, compact, as the official Python client sends it."""
     request: dict[str, Any] = {
         "model": model,
         "messages": [
@@ -56,7 +56,7 @@ def body(model: str, *, stream: bool) -> bytes:
     }
     if stream:
         request["stream_options"] = {"include_usage": True}
-    return json.dumps(request).encode()
+    return json.dumps(request, separators=(",", ":")).encode()
 
 
 def run_load(
