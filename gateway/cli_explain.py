@@ -56,7 +56,7 @@ def explain(args: argparse.Namespace) -> int:
     if args.json:
         print_json(_data(config, route, found))
     else:
-        print("\n".join(_lines(route, found)))
+        print("\n".join([*_lines(route, found), *_if_too_long(table, route, found)]))
     return 0 if any(step.chosen for step in found) else 1
 
 
@@ -103,7 +103,7 @@ def steps(table: RouteTable, route: Route, facts: RequestFacts) -> Iterator[Step
 def _lines(route: Route, found: tuple[Step, ...]) -> Iterator[str]:
     yield f"{route.name}: {_kind(route)} ({route.tier})"
     for number, step in enumerate(found, 1):
-        yield f"{number}. {step.group.name}{_how(step.stage)}; {_waits(step.group)}"
+        yield f"{number}. {step.group.name}{_how(step.stage)}; {_waits(step)}"
         for candidate in step.chosen:
             yield f"   - {_who(candidate.deployment)}: {candidate.reason}"
         for deployment, reason in step.left_out:
@@ -133,12 +133,23 @@ def _how(stage: Stage) -> str:
     return f" ({why}, hop {stage.hops})"
 
 
-def _waits(group: Group) -> str:
-    rule = group.rule
-    full = "429" if rule.on_saturation == "reject" else "its fallbacks"
+def _waits(step: Step) -> str:
+    """What happens at its caps. A fallback group does not reject: the next one is tried."""
+    rule = step.group.rule
+    full = "429"
+    if step.stage.hops or rule.on_saturation == "fallback":
+        full = "the next group"
     if rule.max_wait_s <= 0 or rule.max_waiting <= 0:
-        return f"at its caps at once: {full}"
+        return f"at its caps: {full}"
     return f"at its caps waits {rule.max_wait_s:g} s, {rule.max_waiting} waiting, then {full}"
+
+
+def _if_too_long(table: RouteTable, route: Route, found: tuple[Step, ...]) -> Iterator[str]:
+    """Where a prompt goes that is too long for the asked group, unless the steps have told it."""
+    start = Stage(route.group)
+    longer = [stage.group for stage in after(table, route, start, overflow=True)]
+    if longer and not any(step.stage.how == "context" for step in found):
+        yield f"a prompt too long for {route.group} goes to {', '.join(longer)}"
 
 
 def _who(d: Deployment) -> str:

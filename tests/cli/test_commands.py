@@ -154,7 +154,7 @@ def test_diff_of_git_revisions_of_one_file(gateway: Gateway, node: Path) -> None
     assert both.out == path.out
     last = both.out.splitlines()[-1]
     assert last.split() == ["deployments", "background-llm@gpu-1:8000/glm", "rpm", "4", "6"]
-    assert disk.out.splitlines()[-1].endswith("6       9")
+    assert disk.out.splitlines()[-1].split()[-2:] == ["6", "9"]
     assert (same.code, same.out) == (0, "no difference\n")
 
 

@@ -104,5 +104,7 @@ def test_json_of_check_has_every_problem_with_its_place(gateway: Gateway, node: 
     ran = gateway("check", "config.yaml", *ENV, "--json")
 
     data = json.loads(ran.out)
-    assert (ran.code, data["ok"], data["errors"]) == (1, False, len(data["problems"]))
+    found = [p["code"] for p in data["problems"] if p["severity"] == "error"]
+    assert (ran.code, data["ok"], data["errors"], len(found)) == (1, False, 2, 2)
+    assert "unbounded-overflow" in found
     assert all(p["file"] == "config.yaml" and p["line"] > 1 for p in data["problems"])
