@@ -100,22 +100,29 @@ def _listen(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family, backlog=2048)
 
 
-async def _run(gateway: Gateway, options: Options, sock: socket.socket) -> None:
-    web = uvicorn.Server(
-        uvicorn.Config(
-            gateway.app,
-            http="httptools",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            timeout_keep_alive=75,  # above that of clients: they close first, so nothing is lost
-        )
+def web_server(gateway: Gateway) -> uvicorn.Server:
+    """The HTTP server around a gateway, loaded and ready for `startup`. Signals are not its own."""
+    config = uvicorn.Config(
+        gateway.app,
+        interface="asgi3",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,  # client_ip is the socket's peer, whatever a client claims
+        timeout_keep_alive=75,  # above that of clients: they close first, so nothing is lost
     )
-    web.config.load()
-    web.lifespan = web.config.lifespan_class(web.config)
+    config.load()
+    web = uvicorn.Server(config)
+    web.lifespan = config.lifespan_class(config)
+    return web
+
+
+async def _run(gateway: Gateway, options: Options, sock: socket.socket) -> None:
+    web = web_server(gateway)
     with _signals() as told:
         await web.startup(sockets=[sock])
         _say_hello(gateway, sock)

@@ -21,11 +21,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import uvicorn
 
 from common.problems import render
 from gateway.config.config import Config
 from gateway.config.load import load_text
+from gateway.process import web_server
 from gateway.server import Gateway
 from tests import markers
 from tests.client import Client
@@ -70,7 +70,7 @@ class Running:
 
     async def in_flight(self) -> float:
         """Requests that hold a permit now, over all deployments, by the metrics."""
-        return total(await self.metrics(), "gateway_in_flight")
+        return total(await self.metrics(), "gateway_deployment_in_flight")
 
     async def idle(self, within_s: float = 5.0) -> None:
         """Wait until nothing is in flight; an error if something stays."""
@@ -135,18 +135,7 @@ async def gateway(
 async def _serving(server: Gateway) -> AsyncIterator[int]:
     """Run the gateway's ASGI app under uvicorn on a free loopback port."""
     sock = socket.create_server(("127.0.0.1", 0), backlog=2048)
-    web = uvicorn.Server(
-        uvicorn.Config(
-            server.app,
-            http="httptools",
-            ws="none",
-            lifespan="off",
-            log_level="warning",
-            access_log=False,
-        )
-    )
-    web.config.load()
-    web.lifespan = web.config.lifespan_class(web.config)
+    web = web_server(server)
     await server.start()
     await web.startup(sockets=[sock])
     try:
