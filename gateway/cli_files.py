@@ -43,8 +43,8 @@ def environ(args: argparse.Namespace) -> Mapping[str, str]:
         raise Unusable(f"{error}; write NAME=value lines, in UTF-8") from error
 
 
-def load_file(args: argparse.Namespace, path: str) -> Loaded:
-    """The file as the arguments ask for it. Raises Unusable where it cannot be opened."""
+def must_open(path: str) -> None:
+    """Nothing, if the file can be opened. Raises Unusable."""
     try:
         with Path(path).open("rb"):
             pass
@@ -55,6 +55,11 @@ def load_file(args: argparse.Namespace, path: str) -> Loaded:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise Unusable(f"cannot read {path}: {why}; check its permissions") from error
+
+
+def load_file(args: argparse.Namespace, path: str) -> Loaded:
+    """The file as the arguments ask for it. Raises Unusable where it cannot be opened."""
+    must_open(path)
     return load(path, environ(args), check_env=not args.no_env)
 
 

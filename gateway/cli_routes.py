@@ -38,7 +38,7 @@ def _row(reach: Reach) -> tuple[str, ...]:
         reach.name,
         reach.tier,
         str(reach.upstream),
-        how_text(reach) + (" (keys granted burst)" if reach.tier == "burst" else ""),
+        how_text(reach) + (" (by grant)" if reach.tier == "burst" else ""),
         f"bounded overflow: {bound}" if reach.overflow else bound,
     )
 

@@ -42,25 +42,29 @@ def _for_eyes(heads: Row, rows: Sequence[Row], quiet: int) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for head in heads:
-        table.add_column(head, overflow="fold")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    for i, head in enumerate(heads):
+        # In a narrow window the later columns give way, by words.
+        table.add_column(head, overflow="fold", no_wrap=i <= quiet)
     above: Row = ()
     for row in rows:
         same = list(row[:quiet]) == list(above[:quiet])
         cells = ["" if same and i < quiet else cell for i, cell in enumerate(row)]
         # Text, not markup: a model's name may hold brackets.
-        table.add_row(*(Text(cell, style=_style(cell)) for cell in cells))
+        table.add_row(*(Text(c, style=_style(h, c)) for h, c in zip(heads, cells, strict=True)))
         above = row
     Console().print(table)
 
 
-def _style(cell: str) -> str:
-    if cell.startswith("bounded overflow"):
+def _style(head: str, cell: str) -> str:
+    if head == "bound" and cell.startswith("bounded overflow"):
         return "yellow"
-    return {
-        "interactive": "green",
-        "auxiliary": "cyan",
-        "background": "blue",
-        "burst": "magenta",
-    }.get(cell, "")
+    return _TIER_STYLES.get(cell, "") if head == "tier" else ""
+
+
+_TIER_STYLES = {
+    "interactive": "green",
+    "auxiliary": "cyan",
+    "background": "blue",
+    "burst": "magenta",
+}

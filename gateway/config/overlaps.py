@@ -54,7 +54,7 @@ def _addresses(upstream: Upstream, lookup: Lookup) -> Sequence[str]:
         return ()
     try:
         return lookup(upstream.host)
-    except OSError:
+    except (OSError, UnicodeError):  # UnicodeError: a label that no host can have
         return ()
 
 

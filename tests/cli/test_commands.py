@@ -67,6 +67,8 @@ def test_wrong_arguments_are_2(gateway: Gateway, args: tuple[str, ...]) -> None:
         (("diff", "config.yaml", "missing.yaml", *ENV), "'missing.yaml' is neither a file"),
         (("usage", "-c", "missing.yaml"), "there is no file missing.yaml"),
         (("activity", "-c", "."), ". is a directory"),
+        (("serve", "-c", "missing.yaml"), "there is no file missing.yaml"),
+        (("serve", "--env-file", "missing.env"), "cannot read the env file missing.env"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_line_that_says_what_to_do(
