@@ -79,9 +79,7 @@ def _groups(view: View, client: Client) -> dict[str, dict[str, Any]]:
         in_flight[deployment.group] += deployment.in_flight
     waiting = dict(now.waiting)
     shown = {
-        route.group
-        for route in view.table.routes.values()
-        if client.admin or client.may_use(route)
+        route.group for route in view.table.routes.values() if client.admin or client.may_use(route)
     }
     return {
         group.name: {

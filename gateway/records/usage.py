@@ -135,7 +135,7 @@ class Usage:
             return self._book.as_data()
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Save a last time and let go of the file; call it before the log is closed."""
+        """Save a last time and let go of the file, once nothing more is given to the log."""
         if self._thread is None:
             return
         self._stop.set()

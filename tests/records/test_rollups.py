@@ -29,7 +29,10 @@ def requests(rollups: RollUps, window: Window, after: float) -> int:
 
 
 def test_sums_stand_by_client_model_tier_and_task() -> None:
-    two = [Attempt(deployment="a", outcome="http-503", ms=1), Attempt(deployment="b", outcome="ok", ms=2)]  # noqa: E501
+    two = [
+        Attempt(deployment="a", outcome="http-503", ms=1),
+        Attempt(deployment="b", outcome="ok", ms=2),
+    ]
     rollups = rolled(
         (record(1), 0),
         (record(2, client="jobs", group="bg", tier="background", task="triage", attempts=two), 1),
