@@ -78,8 +78,10 @@ def read(text: bytes | str, file: str) -> Source:
         code = error.character if isinstance(error.character, int) else ord(error.character)
         walk.note(error.position, "yaml", f"the character U+{code:04X} is not allowed in YAML")
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        mark, began = error.problem_mark or error.context_mark, error.context_mark
         said = ", ".join(part for part in (error.context, error.problem) if part)
+        if mark and began and walk.at(began.index).line < walk.at(mark.index).line:
+            said += f" (it begins at line {walk.at(began.index).line})"
         walk.note(mark.index if mark else 0, "yaml", f"this is not YAML: {said}")
     except _UNREADABLE as error:
         deep = isinstance(error, RecursionError)
@@ -172,7 +174,8 @@ class _Walk:
         if not isinstance(node, yaml.ScalarNode):
             self.note(node, "key-type", "a key must be text, not a list or a mapping")
         elif kind in ("bool", "null"):
-            self.note(node, "key-type", f"YAML reads the key `{node.value}` as {kind}: quote it")
+            read_as = {True: "true", False: "false"}.get(self.scalar(node), "null")
+            self.note(node, "key-type", f"YAML reads the key `{node.value}` as {read_as}: quote it")
         return str(node.value)
 
     def scalar(self, node: yaml.ScalarNode) -> Any:
@@ -192,4 +195,5 @@ class _Walk:
 
     def plain_tag(self, node: yaml.Node, kind: str) -> None:
         if node.tag not in (f"tag:yaml.org,2002:{kind}", "!"):
-            self.note(node, "yaml", f"the tag `{node.tag}` has no meaning here: leave it out")
+            tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+            self.note(node, "yaml", f"the tag `{tag}` has no meaning here: leave it out")

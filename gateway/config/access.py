@@ -60,7 +60,7 @@ def client_keys(names: Names, resolved: Resolved, master: str | None) -> tuple[C
         block, problems = shapes.fit(schema.Client, data, path, source=source, resolved=resolved)
         names.problems += problems
         if block is not None:
-            found.append(_client(names, path, block))
+            found.append(_client(names, path, block, whole=not problems))
             names.problems += _key_faults(names, resolved, path, found, master)
     return tuple(found)
 
@@ -89,11 +89,11 @@ def _key_faults(
         yield Problem(names.source.value(at), "error", "same-key", said)
 
 
-def _client(names: Names, path: Path, block: schema.Client) -> ClientKey:
+def _client(names: Names, path: Path, block: schema.Client, *, whole: bool) -> ClientKey:
     if "burst" in block.tiers:
         said = f"client '{block.name}' may send work to the burst tier itself, past every fallback"
         names.warning((*path, "tiers"), "burst-granted", said)
-    if not (block.tiers or block.models or block.admin):
+    if whole and not (block.tiers or block.models or block.admin):
         said = f"the key of client '{block.name}' opens nothing: give it tiers, models, or admin"
         names.error(path, "empty-grant", said)
     return ClientKey(
@@ -127,8 +127,8 @@ def _weak(source: Source, resolved: Resolved, at: Path, value: str, who: str) ->
         said = f"{who} is written out: whoever reads the file has it; write {PREFIX}NAME"
         yield Problem(source.value(at), "error", "literal-key", said)
     if value.lower() in SAMPLES:
-        said = f"{who} is one that every tutorial shows: make one, such as with openssl rand"
-        yield Problem(source.value(at), "error", "sample-key", f"{said} -hex 24")
+        said = f"{who} is one that every tutorial shows: make one: openssl rand -hex 24"
+        yield Problem(source.value(at), "error", "sample-key", said)
     elif len(value) < SHORTEST:
         said = f"{who} has {len(value)} characters: make it {SHORTEST} or more"
         yield Problem(source.value(at), "warning", "short-key", said)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from common.problems import Problem
+from common.problems import Place, Problem
 from common.source import Path, Source
 from gateway.config import addresses, known, providers, schema, shapes
 from gateway.config.config import Deployment, Dialect, Mode, Upstream
@@ -74,7 +75,7 @@ def build(
 ) -> tuple[tuple[Deployment, ...], list[Problem]]:
     """Every deployment of the file that could be read, and every problem of the entries."""
     problems: list[Problem] = []
-    found: list[Deployment] = []
+    found: list[tuple[Path, Deployment]] = []
     entries = resolved.data.get("model_list")
     if not isinstance(entries, list) or not entries:
         return (), _no_deployments(source, entries)
@@ -82,8 +83,8 @@ def build(
         entry = _Entry(path=("model_list", index), source=source, resolved=resolved)
         deployment = _deployment(entry, data, shared, problems)
         if deployment is not None:
-            found.append(deployment)
-    return _with_ids(tuple(found), problems), problems
+            found.append((entry.info("id"), deployment))
+    return _with_ids(source, found, problems), problems
 
 
 def _no_deployments(source: Source, entries: Any) -> list[Problem]:
@@ -137,13 +138,13 @@ def _provider(entry: _Entry, params: Mapping[str, Any], problems: list[Problem])
         prefix, slash = said, "/"
     names = known.litellm_keys().providers | providers.OPENAI_WIRE
     at = entry.param("model" if not said else "custom_llm_provider")
-    if not slash:
+    if not slash or not prefix:
         problems.append(
             entry.error(
                 at,
                 "no-provider",
                 f"model `{model}` of {entry.name} names no provider: write provider/served-name,"
-                f" such as hosted_vllm/{model}",
+                f" such as hosted_vllm/{model.lstrip('/')}",
             )
         )
         return None
@@ -240,29 +241,28 @@ def _address(
     return addresses.clean(params.api_base), addresses.upstream(params.api_base)
 
 
-def _with_ids(found: tuple[Deployment, ...], problems: list[Problem]) -> tuple[Deployment, ...]:
+def _with_ids(
+    source: Source, found: list[tuple[Path, Deployment]], problems: list[Problem]
+) -> tuple[Deployment, ...]:
     """Ids for those without: group@host:port/served-name, numbered from the second on."""
-    taken: dict[str, Deployment] = {}
+    taken: dict[str, Place] = {}
     counts: Counter[str] = Counter()
     done: list[Deployment] = []
-    for deployment in found:
-        given = deployment.id
-        if given and given in taken:
-            problems.append(
-                Problem(
-                    deployment.place,
-                    "error",
-                    "duplicate-id",
-                    f"model_info.id `{given}` is also at line {taken[given].place.line}: health and"
-                    " caps are kept by id, so each needs its own",
-                )
-            )
+    for path, deployment in found:
         made = f"{deployment.group}@{deployment.upstream}/{deployment.served_name}"
-        if not given:
+        if not deployment.id:
             counts[made] += 1
             made += f"#{counts[made]}" if counts[made] > 1 else ""
-        named = replace(deployment, id=given or made)
-        taken.setdefault(named.id, named)
+        named = replace(deployment, id=deployment.id or made)
+        at = source.value(path)
+        if named.id in taken:
+            said = f"the id `{named.id}` is also at line {taken[named.id].line}: health and caps"
+            problems.append(
+                Problem(
+                    at, "error", "duplicate-id", f"{said} are kept by id, so each needs its own"
+                )
+            )
+        taken.setdefault(named.id, at)
         done.append(named)
     return tuple(done)
 
@@ -339,7 +339,8 @@ def _key_faults(entry: _Entry, block: schema.Entry, provider: Provider) -> Itera
                 f"{entry.name} calls OpenAI itself and has no api_key: write api_key:"
                 f" {PREFIX}NAME, or an api_base if it is a server of yours",
             )
-    if key and at not in entry.resolved.variables and key.lower() not in _NO_KEY:
+    literal = at not in entry.resolved.variables and not re.search(r"\$|\benv", key or "")
+    if key and literal and key.lower() not in _NO_KEY:
         yield entry.warning(
             at,
             "literal-key",

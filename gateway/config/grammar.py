@@ -49,6 +49,9 @@ _REMEDY: Final[Mapping[tuple[str, str], str]] = {
     ("litellm_params", "use_chat_completions_api"): "say what the engine speaks in model_info.apis",
     ("litellm_params", "merge_reasoning_content_in_choices"): "reasoning passes as it is sent",
     ("litellm_params", "tags"): "a caller is bound by gateway_settings.client_keys",
+    ("litellm_params", "extra_headers"): "only the headers of a fixed list go to an engine",
+    ("litellm_params", "headers"): "only the headers of a fixed list go to an engine",
+    ("model_info", "tier"): "write gateway_settings.tiers",
     ("model_info", "max_tokens"): "write max_input_tokens and max_output_tokens",
     ("router_settings", "retry_policy"): "router_settings.num_retries holds for every failure",
     ("router_settings", "allowed_fails_policy"): "allowed_fails holds for every failure",
@@ -98,7 +101,7 @@ def not_a_field(
     names = known.litellm_keys().block(block)
     here = known.fields(model)
     at = source.place(path)
-    told = f"`{key}` in {_called(block)}"
+    told = f"`{key}` {_where(block)}"
 
     def problem(code: str, message: str, severity: Severity = "error") -> Problem:
         return Problem(at, severity, code, message)
@@ -119,7 +122,10 @@ def not_a_field(
         )
     elif (block, key) in _SAME:
         yield problem("unknown-key", f"{told} is spelled `{_SAME[block, key]}` here")
-    elif home := _home(key, block):  # 4
+    elif (block, key) == ("model_info", "tier") and value not in ("free", "paid"):
+        said = "has no effect, and LiteLLM drops a deployment for it: write gateway_settings.tiers"
+        yield problem("wrong-place", f"{told} {said}")
+    elif (block, key) not in _REMEDY and (home := _home(key, block)):  # 4
         yield problem("wrong-place", f"{told} has no effect: write it under {home}")
     elif key in names.known:  # 5
         if not (bridged and block == "litellm_params"):
@@ -137,7 +143,7 @@ def _home(key: str, block: str) -> str | None:
     for home in (*near, *known.FIELDS):
         if home != block and key in known.FIELDS[home].model_fields:
             return {"file": "the top level", "entry": "a model_list entry"}.get(home, home)
-    if block in ("entry", "model_info", "router_settings", "litellm_settings") and key in DEFAULTS:
+    if block in ("file", "entry", "model_info", "router_settings") and key in DEFAULTS:
         return "litellm_params"
     return None
 
@@ -152,14 +158,15 @@ def _meant(key: str, block: str, here: frozenset[str]) -> str:
         return f": it belongs in {_FOREIGN[key]}"
     for other, found in known.litellm_keys().blocks.items():
         if other != block and key in found:
-            return f": LiteLLM reads it in {_called(other)}"
+            return f": LiteLLM reads it {_where(other)}"
     for other, model in known.FIELDS.items():
         if near := known.nearest(key, model.model_fields, 0.8):
-            return f" (did you mean `{near}` in {_called(other)}?)"
+            return f" (did you mean `{near}` {_where(other)}?)"
     if block == "litellm_params":  # 8
         return ": a field for the engine goes under extra_body"
-    return f": {_called(block)} takes {', '.join(sorted(here))}" if len(here) <= 8 else ""
+    return f" (there are: {', '.join(sorted(here))})" if len(here) <= 8 else ""
 
 
-def _called(block: str) -> str:
-    return {"file": "the file", "entry": "a model_list entry"}.get(block, block)
+def _where(block: str) -> str:
+    words = {"file": "at the top level", "entry": "in a model_list entry"}
+    return words.get(block, f"in {block}")

@@ -43,7 +43,14 @@ _BLOCKS: Final = ("model_list", "router_settings", "litellm_settings", "general_
 
 # With one of these the proof would be about another file than the one that was meant.
 _UNPROVABLE: Final = ("yaml", "duplicate-key", "key-type", "wrong-type", "wrong-value")
-_MISSING: Final = ("missing-key", "unknown-provider", "no-provider", "two-tiers", "api-base")
+_MISSING: Final = (
+    "missing-key",
+    "unknown-provider",
+    "no-provider",
+    "two-tiers",
+    "api-base",
+    "wildcard",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +151,7 @@ def _config(
     config = _assembled(blocks, members, pointing, resolved, revised)
     problems += pointing.problems
     problems += rules.rescue_ways(source, config)
-    if not (config.master_key or config.client_keys or resolved.unset):
+    if not (config.master_key or config.client_keys or has_errors(problems)):
         problems.append(access.no_keys(source))
     return config
 

@@ -44,8 +44,8 @@ class Names:
         """True if `name` is a model group; else the problem that begins with `told`."""
         if name in self.groups:
             return True
-        if name in self.hidden_groups:
-            return False  # its entry has a problem of its own
+        if name in self.hidden_groups or not (self.groups or self.hidden_groups):
+            return False  # its entry has a problem of its own, or there is none at all
         if (alias := self.aliases.get(name)) is not None:
             self.error(
                 path, code, f"{told} '{name}', an alias: write '{alias.group}', its group", key=key

@@ -86,7 +86,7 @@ class Entry(Block):
 
     model_name: Text = Field(description="The model group: entries with one name share requests")
     litellm_params: LiteLLMParams
-    model_info: ModelInfo = ModelInfo()
+    model_info: ModelInfo = Field(default_factory=ModelInfo)
 
 
 class AliasItem(Block):
@@ -151,7 +151,7 @@ class Tier(Block):
     """The groups of a tier, and what they do at their caps."""
 
     models: list[Text] = _hint("Model groups", [])
-    queue: Queue = Queue()
+    queue: Queue = Field(default_factory=Queue)
     on_saturation: OnSaturation | None = _hint("After the wait: reject (default) or fallback")
 
 
@@ -191,7 +191,7 @@ class GatewaySettings(Block):
     listen: Text = _hint("host:port; --host and --port win", "127.0.0.1:9000")
     rescue: dict[Text, list[RescueWay]] = _hint("Carry on streams that break after content", {})
     affinity: dict[Text, Text] = _hint("Group -> header name or `key`: keep a caller's member", {})
-    activity: ActivityLog = ActivityLog()
+    activity: ActivityLog = Field(default_factory=ActivityLog)
     overflow_max_parallel: Count = _hint("Background requests on one interactive upstream", 2)
     max_body_mb: SomeSeconds = _hint("Largest request body, in MiB", 64)
     hold_s: Seconds = _hint("Longest hold of events before the first content", 2)
@@ -206,7 +206,7 @@ class File(Block):
     """The whole file."""
 
     model_list: list[Entry] = Field(description="The deployments")
-    router_settings: RouterSettings = RouterSettings()
-    litellm_settings: LiteLLMSettings = LiteLLMSettings()
-    general_settings: GeneralSettings = GeneralSettings()
-    gateway_settings: GatewaySettings = GatewaySettings()
+    router_settings: RouterSettings = Field(default_factory=RouterSettings)
+    litellm_settings: LiteLLMSettings = Field(default_factory=LiteLLMSettings)
+    general_settings: GeneralSettings = Field(default_factory=GeneralSettings)
+    gateway_settings: GatewaySettings = Field(default_factory=GatewaySettings)

@@ -35,6 +35,8 @@ _WANTED: Final[Mapping[str, str]] = {
     "model_attributes_type": "a mapping",
 }
 
+_NUMBERS: Final = ("int_type", "float_type")
+
 # What to write instead, by the setting's name, where the wanted type alone does not teach it.
 _REMEDY: Final[Mapping[str, str]] = {
     "timeout": "write seconds, such as 30; null or 0 is no limit",
@@ -140,12 +142,12 @@ def _problems(
         yield _missing(full, source)
     elif "[key]" in detail["loc"]:
         choices = _choices(detail)
-        said = f"`{steps[-1]}` is not known in {_name(full[:-1])}"
+        said = f"`{steps[-1]}` in {_name(full[:-1])} is not known"
         said += known.did_you_mean(str(steps[-1]), choices)
         yield Problem(source.place(full), "error", "unknown-key", said)
     elif kind == "literal_error":
         choices, given = _choices(detail), str(detail["input"])
-        said = f"`{_name(full)}` must be one of {', '.join(choices)}, not `{given}`"
+        said = f"{_name(full)} must be one of {', '.join(choices)}, not `{given}`"
         near = known.nearest(given, choices)
         said += f" (did you mean '{near}'?)" if near else ""
         yield Problem(source.value(full), "error", "wrong-value", said)
@@ -161,12 +163,11 @@ def _missing(full: Path, source: Source) -> Problem:
         if what == "litellm_params":
             place = source.place((*full[:-1], "model_name"))
         return Problem(place, "error", "missing-key", f"{owner} has no `{what}`")
-    return Problem(place, "error", "missing-key", f"`{_name(full[:-1])}` has no `{what}`")
+    return Problem(place, "error", "missing-key", f"{_name(full[:-1])} has no `{what}`")
 
 
 def _wrong(detail: ErrorDetails, full: Path, source: Source) -> Problem:
     """A value of the wrong type, or out of bounds."""
-    name = next((str(step) for step in reversed(full) if isinstance(step, str)), "the file")
     kind, context = detail["type"], detail.get("ctx", {})
     code: Literal["wrong-type", "wrong-value"] = "wrong-type" if kind in _WANTED else "wrong-value"
     wanted = _WANTED.get(kind)
@@ -174,9 +175,15 @@ def _wrong(detail: ErrorDetails, full: Path, source: Source) -> Problem:
         wanted = f"above {context['gt']:g}"
     elif wanted is None and "ge" in context:
         wanted = f"{context['ge']:g} or more"
-    said = f"`{name}` must be {wanted or detail['msg'].lower()}, not {_shown(full, detail, source)}"
-    if kind in _WANTED and (remedy := _REMEDY.get(name)):
+    said = f"{_name(full)} must be {wanted or detail['msg'].lower()}"
+    said += "" if kind == "string_too_short" else f", not {_shown(full, detail, source)}"
+    steps = [step for step in full if isinstance(step, str)]
+    about = [*steps[-1:], *(step for step in steps if step.endswith("fallbacks"))]
+    remedies = (_REMEDY[step] for step in about if step in _REMEDY)
+    if kind in _WANTED and (remedy := next(remedies, None)):
         said += f": {remedy}"
+    elif kind in _NUMBERS and str(detail["input"]).strip().isdigit():
+        said += ": leave the quotes out"
     return Problem(source.value(full), "error", code, said)
 
 
@@ -193,6 +200,8 @@ def _shown(full: Path, detail: ErrorDetails, source: Source) -> str:
     )
     word = next((name for kind, name in kinds if isinstance(value, kind)), "that")
     written = source.texts.get(full)
+    if isinstance(value, bool) and full[-1] in _SECRET:
+        return "a switch (YAML reads on, off, yes and no as one): quote it"
     if written is None or full[-1] in _SECRET:
         return word
     if isinstance(value, bool):
@@ -209,4 +218,7 @@ def _choices(detail: ErrorDetails) -> list[str]:
 
 
 def _name(path: Path) -> str:
-    return ".".join(str(step) for step in path if isinstance(step, str)) or "the file"
+    """A setting with the block around it, as a message calls it."""
+    steps = [step for step in path if isinstance(step, str)][-2:]
+    name = f"`{'.'.join(steps)}`" if steps else "the file"
+    return f"an entry of {name}" if path and isinstance(path[-1], int) else name
