@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
                 model=model,
                 port=options.port,
                 run_dir=options.run_dir,
-                routing_file=options.config,
+                routing_file=_short(options.config),
             ),
             said=console.print,
         )
@@ -57,6 +57,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _show(node: Node) -> None:
     print(HINT.format(url=node.url, key=node.key, env_file=node.env_file), flush=True)
+
+
+def _short(path: Path) -> Path:
+    """As a person here would write it: the gateway's messages about the file begin with this."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _refuse(message: str) -> int:
