@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.api import health, models, reports
-from gateway.api.reply import dialect_of, error_reply, route_of, view_of
+from gateway.api.reply import CALLER, dialect_of, error_reply, route_of, view_of
 from gateway.api.view import View
 from gateway.errors import GatewayError, NotFound, Unauthorized, WrongMethod
 
@@ -65,7 +65,7 @@ class Gate:
             return
         if scope["type"] == "http" and not _is_open(scope):
             try:
-                scope["client"] = self._view.identify(scope["headers"])
+                scope[CALLER] = self._view.identify(scope["headers"])
             except GatewayError as error:
                 if isinstance(error, Unauthorized):
                     self._view.metrics.key_refused()

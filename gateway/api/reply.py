@@ -15,6 +15,9 @@ from gateway.dialects import PATHS
 from gateway.errors import Forbidden, GatewayError
 from gateway.keys import Client
 
+# Where the gate leaves who is calling; ASGI's own "client" is the socket's peer.
+CALLER = "gateway.caller"
+
 
 def view_of(request: Request) -> View:
     """The gateway that serves this request."""
@@ -24,7 +27,7 @@ def view_of(request: Request) -> View:
 
 def client_of(request: Request) -> Client:
     """Who sent this request: the gate has seen to it that there is one."""
-    client: Client = request.scope["client"]
+    client: Client = request.scope[CALLER]
     return client
 
 
