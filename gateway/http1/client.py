@@ -8,11 +8,13 @@ decompression. Why there is one: design-decisions/009-a-small-http-client-of-our
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import ssl
 from dataclasses import dataclass
 
 from gateway.http1.connection import Connection
-from gateway.http1.dial import dial
+from gateway.http1.dial import dial, reason
 from gateway.http1.errors import ConnectFailed, NoAnswer, StaleConnection
 from gateway.http1.host import Host
 from gateway.http1.response import Response
@@ -131,17 +133,32 @@ class Client:
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 plain = await dial(target.host, target.port)
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: Connection(host),
-                    sock=plain,
-                    ssl=self._context() if target.tls else None,
-                    server_hostname=target.host if target.tls else None,
-                )
+                return await self._adopt(plain, target, host)
         except TimeoutError as error:
             message = f"no connection to {target} within {self._connect_timeout_s:g} s"
             raise ConnectFailed(message) from error
         except (OSError, UnicodeError) as error:  # UnicodeError: a name DNS cannot hold
-            raise ConnectFailed(f"cannot connect to {target}: {error}") from error
+            raise ConnectFailed(f"cannot connect to {target}: {reason(error)}") from error
+
+    async def _adopt(self, plain: socket.socket, target: Target, host: Host) -> Connection:
+        """A connection on a connected socket, after the TLS handshake if there is one."""
+        making = asyncio.ensure_future(
+            asyncio.get_running_loop().create_connection(
+                lambda: Connection(host),
+                sock=plain,
+                ssl=self._context() if target.tls else None,
+                server_hostname=target.host if target.tls else None,
+            )
+        )
+        try:
+            # Shielded: uvloop, cancelled in here, closes the descriptor under the socket object,
+            # which then closes it again when it may be another's.
+            _, connection = await asyncio.shield(making)
+        except asyncio.CancelledError:
+            with contextlib.suppress(OSError):
+                plain.shutdown(socket.SHUT_RDWR)  # the engine sees it now; a handshake fails
+            making.add_done_callback(_close_unused)
+            raise
         return connection
 
     def _context(self) -> ssl.SSLContext:
@@ -155,6 +172,12 @@ def _discard(task: asyncio.Task[Connection]) -> None:
     """Close the connection that a task has made for nobody."""
     if task.done() and not task.cancelled() and task.exception() is None:
         task.result().abort()
+
+
+def _close_unused(making: asyncio.Future[tuple[asyncio.Transport, Connection]]) -> None:
+    """Close a connection that was made after its request had gone."""
+    if not making.cancelled() and making.exception() is None:
+        making.result()[1].abort()
 
 
 def _leaving() -> bool:

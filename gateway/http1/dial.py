@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import socket
 from collections.abc import Iterable
 from typing import Any
@@ -23,6 +24,13 @@ async def dial(host: str, port: int) -> socket.socket:
     if len(addresses) == 1:
         return await _connect(addresses[0])
     return await _first(addresses)
+
+
+def reason(error: BaseException | None) -> str:
+    """An error in the system's words, such as "Connection refused", not the loop's."""
+    if type(error) in (OSError, ConnectionRefusedError) and isinstance(error, OSError):
+        return os.strerror(error.errno) if error.errno else str(error)
+    return str(error) or type(error).__name__
 
 
 async def _resolve(host: str, port: int) -> list[Address]:
@@ -96,5 +104,5 @@ def _give_up(attempt: asyncio.Task[socket.socket]) -> None:
 
 def _why(attempts: list[asyncio.Task[socket.socket]]) -> OSError:
     """One error for all: each address's own words."""
-    reasons = dict.fromkeys(str(attempt.exception()) for attempt in attempts)
+    reasons = dict.fromkeys(reason(attempt.exception()) for attempt in attempts)
     return OSError("; ".join(reasons) or "the name has no address")

@@ -7,10 +7,14 @@ per host closes them; there is none per request.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gateway.http1.connection import Connection
+
+
+CLOSE_S = 1.0
 
 
 class Host:
@@ -67,7 +71,10 @@ class Host:
         self._idle.clear()
         for connection in tuple(self.open):
             connection.abort()
-        await self._empty.wait()
+        # A transport that never reports its end must not hold up the gateway's own.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self._empty.wait()
 
     def _close_the_old(self) -> None:
         oldest = self._loop.time() - self._idle_s

@@ -15,14 +15,20 @@ SIZED = OK + b"Content-Length: 5\r\n\r\n"
 WHOLE = {
     "chunked": (CHUNKED + b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", 200, b"hello"),
     "chunks with extensions": (CHUNKED + b'5;a=b;c="d"\r\nhello\r\n0;z\r\n\r\n', 200, b"hello"),
-    "a chunk size in capitals, padded": (CHUNKED + b"00A  \r\n0123456789\r\n0\r\n\r\n", 200, b"0123456789"),
+    "a chunk size in capitals, padded": (
+        CHUNKED + b"00A  \r\n0123456789\r\n0\r\n\r\n",
+        200,
+        b"0123456789",
+    ),
     "trailing headers": (CHUNKED + b"5\r\nhello\r\n0\r\nX-Sum: 1\r\nX-B: 2\r\n\r\n", 200, b"hello"),
     "a length": (SIZED + b"hello", 200, b"hello"),
     "a length of 0": (OK + b"Content-Length: 0\r\n\r\n", 200, b""),
     "no reason phrase": (b"HTTP/1.1 429\r\nContent-Length: 2\r\n\r\nno", 429, b"no"),
     "lines that end in LF": (b"HTTP/1.1 200 OK\nContent-Length: 2\n\nhi", 200, b"hi"),
     "interim answers": (
-        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + SIZED + b"hello",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+        + SIZED
+        + b"hello",
         200,
         b"hello",
     ),
@@ -84,7 +90,8 @@ BROKEN_HEAD = {
     "two lengths in one": OK + b"Content-Length: 5, 6\r\n\r\nhello",
     "a length and chunks": OK + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "chunks and a length": OK + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
-    "a transfer coding that is not undone": OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "a transfer coding that is not undone": OK
+    + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
     "an unknown transfer coding": OK + b"Transfer-Encoding: zstd\r\n\r\nhello",
     "a part of a head": OK + b"Content-Le",
     "an interim answer alone": b"HTTP/1.1 100 Continue\r\n\r\n",
@@ -108,7 +115,9 @@ async def test_an_answer_with_an_end_is_whole(
         assert await whole(client, engine.target) == (status, body)
 
 
-@pytest.mark.parametrize(("raw", "status", "body"), WHOLE_AT_THE_CLOSE.values(), ids=WHOLE_AT_THE_CLOSE)
+@pytest.mark.parametrize(
+    ("raw", "status", "body"), WHOLE_AT_THE_CLOSE.values(), ids=WHOLE_AT_THE_CLOSE
+)
 async def test_an_answer_that_spoils_its_connection_is_whole_and_the_connection_not_used_again(
     client: Client, raw: bytes, status: int, body: bytes
 ) -> None:
@@ -118,7 +127,9 @@ async def test_an_answer_that_spoils_its_connection_is_whole_and_the_connection_
         assert engine.accepted == 2
 
 
-@pytest.mark.parametrize("raw", [WHOLE[k][0] for k in ("chunked", "a length", "interim answers", "204")])
+@pytest.mark.parametrize(
+    "raw", [WHOLE[k][0] for k in ("chunked", "a length", "interim answers", "204")]
+)
 async def test_a_clean_connection_is_used_again(client: Client, raw: bytes) -> None:
     async with peer(answering(raw)) as engine:
         for _ in range(5):
@@ -182,7 +193,9 @@ async def test_what_came_before_a_broken_chunk_is_given_and_then_the_fault(
 
 
 @pytest.mark.parametrize("then", ["close", "reset"])
-async def test_a_connection_that_ends_before_any_byte_is_no_answer(client: Client, then: str) -> None:
+async def test_a_connection_that_ends_before_any_byte_is_no_answer(
+    client: Client, then: str
+) -> None:
     async with peer(answering(then=then)) as engine:
         with pytest.raises(NoAnswer):
             await ask(client, engine.target)
