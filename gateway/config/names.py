@@ -183,15 +183,15 @@ def tiers(
 
 def _without_tiers(names: Names, first: Mapping[str, Deployment]) -> dict[str, TierName]:
     """Somebody's LiteLLM file: what people wait for is not known, so all of it is."""
-    text = [g for g, d in first.items() if d.mode in ("chat", "completion")]
-    if text:
-        at = names.source.values.get((), names.source.place(()))
-        said = (
-            f"there is no gateway_settings.tiers: all groups ({', '.join(text)}) are taken as"
-            " interactive, so nothing keeps background work apart"
-        )
-        names.problems.append(Problem(at, "warning", "no-tiers", said))
-    return {g: "interactive" if g in text else _lane_tier(d) for g, d in first.items()}
+    if all(d.mode in ("embedding", "rerank") for d in first.values()):
+        return {group: _lane_tier(d) for group, d in first.items()}
+    at = names.source.values.get((), names.source.place(()))
+    said = (
+        f"there is no gateway_settings.tiers: all groups ({', '.join(first)}) are taken as"
+        " interactive, so nothing keeps background work apart"
+    )
+    names.problems.append(Problem(at, "warning", "no-tiers", said))
+    return dict.fromkeys(first, "interactive")
 
 
 def _lane_tier(deployment: Deployment) -> TierName:
