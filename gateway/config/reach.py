@@ -23,7 +23,7 @@ How = Literal["direct", "share", "order", "fallback", "context"]
 Path = tuple[str | int, ...]
 
 # A file whose fallbacks can be gone through in more orders gets the plain closure instead.
-_MOST_STATES = 5000
+_MOST_STATES = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ def reaches(config: Config) -> tuple[Reach, ...]:
     groups = config.groups()
     guarded = interactive_upstreams(config)
     return tuple(
-        _reach(config, name, arrival, member, guarded=guarded)
+        _reach(config, name, arrival, member, members=groups[arrival.group], guarded=guarded)
         for name in names(config)
         for arrival in arrivals(config, name)
         for member in groups.get(arrival.group, ())
@@ -192,14 +192,15 @@ def _reach(
     arrival: Arrival,
     member: Deployment,
     *,
+    members: tuple[Deployment, ...],
     guarded: frozenset[Upstream],
 ) -> Reach:
     tier = config.tiers[name.group]
-    members = config.groups()[arrival.group]
-    level = [m for m in members if m.order == min(m.order for m in members)]
+    lowest = min(m.order for m in members)
+    level = [m for m in members if m.order == lowest]
     total = sum(m.weight or 1.0 for m in level)
     weighted = any(m.weight is not None for m in level)
-    first = member in level
+    first = member.order == lowest
     bound = Bound(
         rpm=member.rpm, tpm=member.tpm, max_parallel_requests=member.max_parallel_requests
     )
