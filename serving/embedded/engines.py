@@ -64,8 +64,7 @@ class Engine:
             started = asyncio.get_running_loop().time()
             try:
                 await self._until_ready(child)
-                if not ready.is_set():
-                    self.said(f"engine {self.settings.name} serves (process {child.pid})")
+                self.said(f"engine {self.settings.name} serves (process {child.pid})")
                 ready.set()
                 code = await child.wait()
             except EngineError:
