@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import msgspec
+
 from gateway.config.config import Deployment, Dialect
 from gateway.exchange import Headers
 from gateway.keys import Client
@@ -60,9 +62,12 @@ class Trace:
         if not self.estimated:
             self.usage = usage
             return
-        counted = max(scanner.content_events, (usage and usage.completion_tokens) or 0)
-        prompt = (usage and usage.prompt_tokens) or prompt_tokens
-        self.usage = Usage(prompt_tokens=prompt, completion_tokens=counted)
+        said = usage or Usage()  # a running total, which is better than a count of events
+        self.usage = msgspec.structs.replace(
+            said,
+            prompt_tokens=said.prompt_tokens or prompt_tokens,
+            completion_tokens=said.completion_tokens or scanner.content_events,
+        )
 
     def used_tokens(self) -> int:
         """What `tpm` is charged."""
