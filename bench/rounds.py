@@ -248,7 +248,7 @@ def _cell(subject: Subject, cell: Cell, rig: Rig, say: Callable[[str], None]) ->
 def _count_records(folder: Path) -> tuple[int, int]:
     """Lines in the activity log's files, and those that say "ok"."""
     lines: Iterable[bytes] = (
-        line for file in sorted(folder.glob("activity*")) for line in file.open("rb")
+        line for file in sorted(folder.glob("activity*.jsonl*")) for line in file.open("rb")
     )
     total = right = 0
     for line in lines:
