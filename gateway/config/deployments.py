@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from common.problems import Place, Problem
 from common.source import Path, Source
-from gateway.config import addresses, known, providers, schema, shapes
+from gateway.config import addresses, entry_rules, providers, schema, shapes
 from gateway.config.config import Deployment, Dialect, Mode, Upstream
-from gateway.config.env import PREFIX, Resolved, deployment_name
+from gateway.config.entry import Entry, Provider, provider
+from gateway.config.env import Resolved
 from gateway.config.params import DEFAULTS
-
-# Keys that engines without one are given; anything else that is written out is taken for a secret.
-_NO_KEY: Final = frozenset(
-    {"none", "null", "empty", "dummy", "na", "n/a", "no-key", "no-key-needed", "not-needed"}
-    | {"sk-no-key-required", "sk-dummy", "sk-none", "local", "ollama", "lm-studio", "sk-local"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,40 +30,6 @@ class Shared:
     drop_params: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provider:
-    """How a deployment is reached: LiteLLM's prefix, and the name that the engine serves."""
-
-    prefix: str
-    served_name: str
-    relayed: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
-    """One entry on its way: where it stands, and what it holds."""
-
-    path: Path
-    source: Source
-    resolved: Resolved
-
-    @property
-    def name(self) -> str:
-        return deployment_name(self.source.data, self.path)
-
-    def param(self, key: str) -> Path:
-        return (*self.path, "litellm_params", key)
-
-    def info(self, key: str) -> Path:
-        return (*self.path, "model_info", key)
-
-    def error(self, path: Path, code: str, message: str) -> Problem:
-        return Problem(self.source.value(path), "error", code, message)
-
-    def warning(self, path: Path, code: str, message: str) -> Problem:
-        return Problem(self.source.value(path), "warning", code, message)
-
-
 def build(
     source: Source, resolved: Resolved, shared: Shared
 ) -> tuple[tuple[Deployment, ...], list[Problem]]:
@@ -80,7 +40,7 @@ def build(
     if not isinstance(entries, list) or not entries:
         return (), _no_deployments(source, entries)
     for index, data in enumerate(entries):
-        entry = _Entry(path=("model_list", index), source=source, resolved=resolved)
+        entry = Entry(path=("model_list", index), source=source, resolved=resolved)
         deployment = _deployment(entry, data, shared, problems)
         if deployment is not None:
             found.append((entry.info("id"), deployment))
@@ -99,11 +59,11 @@ def _no_deployments(source: Source, entries: Any) -> list[Problem]:
 
 
 def _deployment(
-    entry: _Entry, data: Any, shared: Shared, problems: list[Problem]
+    entry: Entry, data: Any, shared: Shared, problems: list[Problem]
 ) -> Deployment | None:
     raw = data.get("litellm_params") if isinstance(data, dict) else None
     params: Mapping[str, Any] = raw if isinstance(raw, dict) else {}
-    provider = _provider(entry, params, problems)
+    reached = provider(entry, params, problems)
     defaults = {k: v for k, v in params.items() if k in DEFAULTS and v is not None}
     fields = {k: v for k, v in params.items() if k not in DEFAULTS}
     block, found = shapes.fit(
@@ -112,13 +72,13 @@ def _deployment(
         entry.path,
         source=entry.source,
         resolved=entry.resolved,
-        bridged=provider is not None and not provider.relayed,
+        bridged=reached is not None and not reached.relayed,
     )
     problems += found
-    if block is None or provider is None:
+    if block is None or reached is None:
         return None
-    problems += _faults(entry, block, provider)
-    merged = _merged(entry, block, shared, provider)
+    problems += entry_rules.faults(entry, block, reached)
+    merged = _merged(entry, block, shared, reached)
     return replace(merged, defaults=defaults, litellm_params=_for_bridge(params, shared))
 
 
@@ -127,54 +87,18 @@ def _for_bridge(params: Mapping[str, Any], shared: Shared) -> Mapping[str, Any]:
     return {"drop_params": shared.drop_params, **given}
 
 
-def _provider(entry: _Entry, params: Mapping[str, Any], problems: list[Problem]) -> Provider | None:
-    """Split `provider/served-name`; None with its problem where LiteLLM knows no such provider."""
-    model, said = params.get("model"), params.get("custom_llm_provider")
-    if not isinstance(model, str) or not model:
-        return None  # its type is another check's
-    prefix, slash, served = model.partition("/")
-    if isinstance(said, str) and said:
-        served = served if prefix == said else model
-        prefix, slash = said, "/"
-    names = known.litellm_keys().providers | providers.OPENAI_WIRE
-    at = entry.param("model" if not said else "custom_llm_provider")
-    if not slash or not prefix:
-        problems.append(
-            entry.error(
-                at,
-                "no-provider",
-                f"model `{model}` of {entry.name} names no provider: write provider/served-name,"
-                f" such as hosted_vllm/{model.lstrip('/')}",
-            )
-        )
-        return None
-    if prefix not in names:
-        said_near = known.did_you_mean(prefix, names)
-        problems.append(
-            entry.error(at, "unknown-provider", f"LiteLLM knows no provider `{prefix}`{said_near}")
-        )
-        return None
-    if not served:
-        problems.append(entry.error(at, "no-provider", f"model `{model}` has no served name"))
-        return None
-    local = prefix in providers.OPENAI_WIRE
-    if prefix in providers.OPENAI_ITSELF and not params.get("api_base"):
-        local = False
-    return Provider(prefix=prefix, served_name=served, relayed=local)
-
-
-def _merged(entry: _Entry, block: schema.Entry, shared: Shared, provider: Provider) -> Deployment:
+def _merged(entry: Entry, block: schema.Entry, shared: Shared, reached: Provider) -> Deployment:
     params, info = block.litellm_params, block.model_info
     mode: Mode = info.mode or "chat"
     engine = providers.SPELLINGS.get(info.engine or "", info.engine)
-    relays = _relays(info, engine, mode, provider)
-    api_base, upstream = _address(entry, params, provider)
+    relays = _relays(info, engine, mode, reached)
+    api_base, upstream = _address(entry, params, reached)
     return Deployment(
         id=info.id or "",
         group=block.model_name,
         place=entry.source.values[entry.path],
-        provider=provider.prefix,
-        served_name=provider.served_name,
+        provider=reached.prefix,
+        served_name=reached.served_name,
         mode=mode,
         upstream=upstream,
         api_base=api_base,
@@ -217,27 +141,27 @@ def _stream_timeout(*values: float | None) -> float | None:
 
 
 def _relays(
-    info: schema.ModelInfo, engine: str | None, mode: Mode, provider: Provider
+    info: schema.ModelInfo, engine: str | None, mode: Mode, reached: Provider
 ) -> frozenset[Dialect]:
-    if not provider.relayed:
+    if not reached.relayed:
         return frozenset()
     if info.apis is not None:
         return frozenset(info.apis)
     spoken = providers.ENGINES.get(engine or "", providers.WITHOUT_ENGINE)[mode]
-    if provider.prefix == "text-completion-openai":  # LiteLLM's word for the old API alone
+    if reached.prefix == "text-completion-openai":  # LiteLLM's word for the old API alone
         return spoken & providers.WITHOUT_ENGINE["completion"]
     return spoken
 
 
 def _address(
-    entry: _Entry, params: schema.LiteLLMParams, provider: Provider
+    entry: Entry, params: schema.LiteLLMParams, reached: Provider
 ) -> tuple[str | None, Upstream]:
     """What is called, and which upstream that is. A variable without a value is one of its own."""
     path = entry.param("api_base")
     if path in entry.resolved.unset:
         return None, Upstream(str(params.api_base), 0)
     if params.api_base is None or list(addresses.faults(params.api_base, relayed=False)):
-        return params.api_base, Upstream(provider.prefix, 0)
+        return params.api_base, Upstream(reached.prefix, 0)
     return addresses.clean(params.api_base), addresses.upstream(params.api_base)
 
 
@@ -265,106 +189,3 @@ def _with_ids(
         taken.setdefault(named.id, at)
         done.append(named)
     return tuple(done)
-
-
-def _faults(entry: _Entry, block: schema.Entry, provider: Provider) -> Iterator[Problem]:
-    """What is wrong with values that are of the right type."""
-    yield from _name_faults(entry, block)
-    yield from _address_faults(entry, block, provider)
-    yield from _key_faults(entry, block, provider)
-    yield from _info_faults(entry, block, provider)
-    params = block.litellm_params
-    both = (params.timeout, params.request_timeout)
-    if None not in both and both[0] != both[1]:
-        yield entry.error(
-            entry.param("request_timeout"),
-            "conflict",
-            f"timeout and request_timeout of {entry.name} differ ({both[0]:g} and {both[1]:g}):"
-            " keep one",
-        )
-    for i, name in enumerate(params.additional_drop_params or ()):
-        if provider.relayed and any(mark in name for mark in ".[*"):
-            yield entry.error(
-                (*entry.param("additional_drop_params"), i),
-                "nested-drop",
-                f"`{name}` is a nested path: only whole top-level fields are dropped on a relayed"
-                " deployment",
-            )
-
-
-def _name_faults(entry: _Entry, block: schema.Entry) -> Iterator[Problem]:
-    name, at = block.model_name, (*entry.path, "model_name")
-    if "*" in name or "*" in block.litellm_params.model:
-        path = at if "*" in name else entry.param("model")
-        yield entry.error(
-            path,
-            "wildcard",
-            "wildcard names are not served: name each model, so that its reach can be proven",
-        )
-    if name.startswith("task/"):
-        said = f"`{name}` begins with task/, which asks for a pinned task: choose another name"
-        yield entry.error(at, "reserved-name", said)
-
-
-def _address_faults(entry: _Entry, block: schema.Entry, provider: Provider) -> Iterator[Problem]:
-    at, api_base = entry.param("api_base"), block.litellm_params.api_base
-    if at in entry.resolved.unset:
-        return
-    if api_base is not None:
-        for code, message in addresses.faults(api_base, relayed=provider.relayed):
-            yield entry.error(at, code, f"{message} ({entry.name})")
-    elif provider.relayed or provider.prefix in providers.NEEDS_ADDRESS:
-        yield entry.error(
-            entry.param("model"),
-            "missing-api-base",
-            f"{entry.name} has no api_base, and {provider.prefix}/ has no address of its own:"
-            f" write api_base: {PREFIX}NAME",
-        )
-
-
-def _key_faults(entry: _Entry, block: schema.Entry, provider: Provider) -> Iterator[Problem]:
-    at, key = entry.param("api_key"), block.litellm_params.api_key
-    if key is None and provider.prefix in ("openai", "text-completion-openai"):
-        if provider.relayed:
-            yield entry.warning(
-                entry.param("model"),
-                "no-api-key",
-                f"{entry.name} is called without a key; the stock proxy refuses openai/ so: write"
-                " hosted_vllm/, or api_key: none",
-            )
-        else:
-            yield entry.error(
-                entry.param("model"),
-                "missing-api-key",
-                f"{entry.name} calls OpenAI itself and has no api_key: write api_key:"
-                f" {PREFIX}NAME, or an api_base if it is a server of yours",
-            )
-    literal = at not in entry.resolved.variables and not re.search(r"\$|\benv", key or "")
-    if key and literal and key.lower() not in _NO_KEY:
-        yield entry.warning(
-            at,
-            "literal-key",
-            f"api_key of {entry.name} is written out: if it is a secret, write {PREFIX}NAME",
-        )
-
-
-def _info_faults(entry: _Entry, block: schema.Entry, provider: Provider) -> Iterator[Problem]:
-    info = block.model_info
-    if info.engine and providers.SPELLINGS.get(info.engine, info.engine) not in providers.ENGINES:
-        near = known.did_you_mean(info.engine, providers.ENGINES)
-        yield entry.error(
-            entry.info("engine"),
-            "unknown-engine",
-            f"engine `{info.engine}` is not known{near}; leave engine out, and say what it speaks"
-            " in model_info.apis",
-        )
-    if info.lane and info.mode != "embedding":
-        yield entry.error(
-            entry.info("lane"), "lane-mode", "lanes are for embeddings: write mode: embedding"
-        )
-    if info.apis is not None and not provider.relayed:
-        yield entry.warning(
-            entry.info("apis"),
-            "no-effect",
-            f"apis has no effect on {entry.name}: {provider.prefix}/ is bridged through LiteLLM",
-        )

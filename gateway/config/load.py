@@ -9,16 +9,15 @@ is wrong and goes on, so that one run shows all.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from pydantic import BaseModel
 
 from common import source as yaml_source
 from common.problems import Problem, has_errors, in_order
-from common.source import Path, Source
+from common.source import Source
 from gateway.config import (
     access,
     deployments,
@@ -28,9 +27,10 @@ from gateway.config import (
     revision,
     rules,
     schema,
+    settings,
     shapes,
 )
-from gateway.config.config import Activity, Config, Deployment, Revision
+from gateway.config.config import Config, Deployment, Revision
 from gateway.config.deployments import Shared
 from gateway.config.env import BadEnvFile, Resolved, read_env_file, resolve
 from gateway.config.names import Names
@@ -183,19 +183,11 @@ def _assembled(
     revised: Revision,
 ) -> Config:
     router, library, gateway = blocks.router, blocks.library, blocks.gateway
-    source = pointing.source
     aliases = names.aliases(pointing, router.model_group_alias)
     pins = names.pins(pointing, gateway.task_pins)
-    master, found = access.master_key(source, resolved, blocks.general.master_key)
+    general, source = blocks.general, pointing.source
+    master, found = access.master_key(source, resolved, general.master_key)
     pointing.problems += found
-    host, port = _listen(pointing, gateway.listen)
-    lists: dict[str, Any] = {}
-    for kind in ("fallbacks", "context_window_fallbacks"):
-        block = "router_settings" if getattr(router, kind) is not None else "litellm_settings"
-        given = rules.one_setting(getattr(router, kind), getattr(library, kind))
-        lists[kind] = names.fallbacks(pointing, block, kind, given)
-    block = "router_settings" if router.default_fallbacks is not None else "litellm_settings"
-    default = rules.one_setting(router.default_fallbacks, library.default_fallbacks)
     return Config(
         path=source.file,
         revision=revised,
@@ -204,56 +196,11 @@ def _assembled(
         tier_rules=names.tier_rules(gateway.tiers),
         aliases=aliases,
         pins=pins,
-        default_fallbacks=names.default_fallbacks(pointing, block, default),
         max_fallbacks=router.max_fallbacks,
         num_retries=rules.one_setting(router.num_retries, library.num_retries, default=2),
         master_key=master,
         client_keys=access.client_keys(pointing, resolved, master),
         callbacks=tuple(library.callbacks),
-        callback_content=gateway.callback_content,
-        host=host,
-        port=port,
-        max_body_bytes=int(gateway.max_body_mb * 1024 * 1024),
-        hold_s=gateway.hold_s,
-        heartbeat_s=gateway.heartbeat_s,
-        client_write_timeout_s=gateway.client_write_timeout_s,
-        drain_s=gateway.drain_s,
-        overflow_max_parallel=gateway.overflow_max_parallel,
-        affinity=dict(_affinity(pointing, gateway.affinity)),
-        rescue=dict(_rescue(pointing, gateway)),
-        activity=Activity(
-            path=gateway.activity.path,
-            max_bytes=gateway.activity.max_bytes,
-            max_age_days=gateway.activity.max_age_days,
-        ),
-        **lists,
+        **settings.fallback_lists(pointing, router, library),
+        **settings.gateway(pointing, gateway),
     )
-
-
-def _listen(pointing: Names, listen: str) -> tuple[str, int]:
-    match = re.fullmatch(
-        r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[^:\s/]+)):(?P<port>\d{1,5})", listen
-    )
-    port = int(match["port"]) if match else 0
-    if match is None or not 0 <= port <= 65535:
-        path: Path = ("gateway_settings", "listen")
-        pointing.error(path, "wrong-value", f"`listen` is host:port, not `{listen}`")
-        return "127.0.0.1", 9000
-    return match["six"] or match["host"], port
-
-
-def _affinity(pointing: Names, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for group, by in given.items():
-        path: Path = ("gateway_settings", "affinity", group)
-        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", by):
-            said = f"affinity is by a header's name, or by `key` for the client's key; not `{by}`"
-            pointing.error(path, "wrong-value", said)
-        elif pointing.is_group(group, path, "unknown-group", "affinity is for", key=True):
-            yield group, by
-
-
-def _rescue(pointing: Names, gateway: schema.GatewaySettings) -> Iterator[tuple[str, Any]]:
-    for group, ways in gateway.rescue.items():
-        path: Path = ("gateway_settings", "rescue", group)
-        if pointing.is_group(group, path, "unknown-group", "rescue is for", key=True):
-            yield group, tuple(dict.fromkeys(ways))
