@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import yaml
 
-from common.problems import Place, Problem
+from common.problems import Place, Problem, in_order
 
 Path = tuple[str | int, ...]
 
@@ -114,7 +114,7 @@ class _Walk:
         self.problems.append(Problem(self.at(index), "error", code, message))
 
     def source(self, data: dict[str, Any]) -> Source:
-        found = tuple(self.problems)
+        found = in_order(self.problems)
         return Source(
             file=self.file,
             data=data,
