@@ -74,3 +74,16 @@ def test_names_are_groups_aliases_and_tasks_in_the_order_of_the_file(made: Confi
         ("work", "alias", "background"),
         ("task/title", "task", "background"),
     ]
+
+
+def test_a_file_with_too_many_ways_to_walk_gets_all_that_its_entries_connect() -> None:
+    groups = [f"g{n}" for n in range(40)]
+    later = {g: tuple(groups[n + 1 : n + 8]) for n, g in enumerate(groups)}
+    made = config(
+        *(member(g, f"gpu-{g}:8000") for g in groups),
+        tiers=dict.fromkeys(groups, "background"),
+        fallbacks=later,
+        context_window_fallbacks={g: to[1:3] for g, to in later.items()},
+    )
+
+    assert {r.group for r in reaches(made) if r.name == "g0"} == set(groups)
