@@ -51,6 +51,8 @@ def provider(entry: Entry, params: Mapping[str, Any], problems: list[Problem]) -
     model, said = params.get("model"), params.get("custom_llm_provider")
     if not isinstance(model, str) or not model:
         return None  # its type is another check's
+    if entry.param("model") in entry.resolved.unset:
+        return Provider(prefix=model, served_name=model, relayed=True)
     prefix, slash, served = model.partition("/")
     if isinstance(said, str) and said:
         served = served if prefix == said else model

@@ -64,7 +64,9 @@ def _address_faults(entry: Entry, block: schema.Entry, provider: Provider) -> It
     if api_base is not None:
         for code, message in addresses.faults(api_base, relayed=provider.relayed):
             yield entry.error(at, code, f"{message} ({entry.name})")
-    elif provider.relayed or provider.prefix in providers.NEEDS_ADDRESS:
+    elif entry.param("model") not in entry.resolved.unset and (
+        provider.relayed or provider.prefix in providers.NEEDS_ADDRESS
+    ):
         yield entry.error(
             entry.param("model"),
             "missing-api-base",

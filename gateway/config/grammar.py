@@ -65,6 +65,12 @@ _REMEDY: Final[Mapping[tuple[str, str], str]] = {
 # Another spelling that LiteLLM takes.
 _SAME: Final[Mapping[tuple[str, str], str]] = {("litellm_params", "base_url"): "api_base"}
 
+# Keys that people write and no program reads.
+_NOWHERE: Final[Mapping[tuple[str, str], str]] = {
+    ("entry", "router_params"): "LiteLLM does not read it either, so it isolates nothing: routing"
+    " is under router_settings, and isolation under gateway_settings.tiers",
+}
+
 # Keys of other programs' files, which people paste at the root.
 _FOREIGN: Final[Mapping[str, str]] = {
     "healthCheckTimeout": "llama-swap's config.yaml",
@@ -150,6 +156,8 @@ def _home(key: str, block: str) -> str | None:
 
 def _meant(key: str, block: str, here: frozenset[str]) -> str:
     """What to add to "is not known"."""
+    if (nowhere := _NOWHERE.get((block, key))) is not None:
+        return f": {nowhere}"
     names = known.litellm_keys().block(block)
     also = DEFAULTS if block == "litellm_params" else frozenset()
     if near := known.nearest(key, here) or known.nearest(key, names.known | also, 0.75):  # 6

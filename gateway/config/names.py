@@ -173,7 +173,7 @@ def tiers(
             if name in found:
                 other = found[name]
                 said = f"group '{name}' is in tier {other} and in tier {tier}: it has one tier"
-                names.error(path, "two-tiers", said if other != tier else f"'{name}' is here twice")
+                names.error(path, "two-tiers", said if other != tier else f"'{name}' is listed twice")
             found.setdefault(name, tier)
     for group, deployment in first.items():
         if group not in found and deployment.mode in ("embedding", "rerank"):

@@ -56,6 +56,8 @@ def _listen(pointing: Names, listen: str) -> tuple[str, int]:
         r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[^:\s/]+)):(?P<port>\d{1,5})", listen
     )
     port = int(match["port"]) if match else 0
+    if listen.startswith("$"):  # a variable without a value
+        return "127.0.0.1", 9000
     if match is None or not 0 <= port <= 65535:
         path: Path = ("gateway_settings", "listen")
         pointing.error(path, "wrong-value", f"`listen` is host:port, not `{listen}`")

@@ -73,7 +73,9 @@ def fit(
         if any([_convert(detail, rest, path, resolved) for detail in found]):  # noqa: C419
             continue  # all of them at once: `any` alone would stop at the first
         for detail in found:
-            if _steps(detail) not in left_out:
+            steps = _steps(detail)
+            unknown = (*path, *steps) in resolved.unset and detail["type"] != "extra_forbidden"
+            if steps not in left_out and not unknown:
                 problems += _problems(detail, path, source, bridged=bridged)
         for detail in found:
             if not _leave_out(detail, rest, left_out):
@@ -92,13 +94,16 @@ def _steps(detail: ErrorDetails) -> Path:
 
 
 def _convert(detail: ErrorDetails, rest: Any, path: Path, resolved: Resolved) -> bool:
-    """A variable is text; where a number or a switch is wanted, read its value as YAML would."""
+    """A variable is text; where a number or a switch is wanted, read its value as YAML would.
+
+    One without a value stands for some number: a cap is there, though nobody knows which.
+    """
     steps = _steps(detail)
-    wanted = ("int_type", "float_type", "bool_type")
-    if (*path, *steps) not in resolved.variables or detail["type"] not in wanted:
+    if (*path, *steps) not in resolved.variables or detail["type"] not in (*_NUMBERS, "bool_type"):
         return False
+    unset = (*path, *steps) in resolved.unset and detail["type"] in _NUMBERS
     try:
-        value = yaml.safe_load(str(detail["input"]))
+        value = 1 if unset else yaml.safe_load(str(detail["input"]))
     except yaml.YAMLError:
         return False
     if not isinstance(value, int | float):  # a switch is an int too

@@ -103,3 +103,23 @@ def test_a_line_that_is_no_assignment_is_named_without_its_text(tmp_path: Path) 
         read_env_file(str(path))
 
     assert "sk-secret" not in str(caught.value)
+
+
+def test_without_the_environment_a_number_from_a_variable_is_some_number() -> None:
+    loaded = config(
+        file(
+            entry(
+                model="os.environ/MODEL",
+                rpm="os.environ/RPM",
+                max_parallel_requests="os.environ/MPR",
+                drop_params="os.environ/DROP",
+                info={"mode": "os.environ/MODE"},
+            ),
+            gateway_settings={"listen": "os.environ/LISTEN", "drain_s": "os.environ/DRAIN"},
+        ),
+        {},
+        check_env=False,
+    )
+
+    assert loaded.deployments[0].rpm == 1
+    assert loaded.deployments[0].served_name == "$MODEL"
