@@ -210,8 +210,11 @@ def _burst(config: Config, place: PlaceOf) -> Iterator[Problem]:
 
 
 def _burst_members(config: Config, burst: set[str]) -> Iterator[Problem]:
-    """The burst model as a member of another group. On this machine itself it is only a stand-in,
-    such as that of the embedded node, and `shared-upstream` says enough."""
+    """The burst model as a member of another group.
+
+    On this machine itself it is only a stand-in, such as that of the embedded node, and
+    `shared-upstream` says enough.
+    """
     served = {(d.upstream, d.served_name): d.group for d in config.deployments if d.group in burst}
     for d in config.deployments:
         group = served.get((d.upstream, d.served_name))
