@@ -148,3 +148,16 @@ def test_the_keys_file_is_sorted_so_that_a_diff_shows_what_changed() -> None:
     text = (ROOT / "gateway/config/litellm_keys.json").read_text()
 
     assert text == json.dumps(json.loads(text), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def test_every_code_of_the_checker_has_its_line_in_the_docs() -> None:
+    said = {
+        code
+        for golden in (ROOT / "tests/config/golden").glob("*.txt")
+        for code in re.findall(r"(?:error|warning)\[([a-z-]+)\]", golden.read_text())
+    }
+    pages = [ROOT / "docs" / name for name in ("checker.md", "isolation.md")]
+    rows = [line for page in pages for line in page.read_text().splitlines() if line[:2] == "| "]
+    documented = {code for row in rows for code in re.findall(r"`([a-z-]+)`", row.split("|")[1])}
+
+    assert said - documented == set()
