@@ -22,7 +22,7 @@ Headers = list[tuple[bytes, bytes]]
 class Request:
     """An inference request, read and checked, before it is fitted to a deployment."""
 
-    id: str
+    id: bytes
     dialect: Dialect
     client: Client
     fields: dict[str, msgspec.Raw]  # the body's top level; values are the client's own bytes

@@ -49,9 +49,7 @@ class KeyRing:
             )
             self._add(key.key, Client(name=key.name, names=names, admin=key.admin))
         self._anybody = (
-            None
-            if self._clients
-            else Client(name="insecure", names=everything, admin=True)
+            None if self._clients else Client(name="insecure", names=everything, admin=True)
         )
 
     def _add(self, key: str, client: Client) -> None:
@@ -68,13 +66,16 @@ class KeyRing:
 
         Raises Unauthorized without a known key, BadRequest if two headers hold different keys.
         """
-        bearer = api_key = None
-        for name, value in headers:
-            if name == b"authorization":
-                bearer = value
-            elif name == b"x-api-key":
-                api_key = value
-        return self.who(bearer, api_key)
+        found = dict(headers)
+        if self._anybody is not None:
+            guard_host(found)
+        return self.who(found.get(b"authorization"), found.get(b"x-api-key"))
+
+    def client(self, headers: Mapping[bytes, bytes]) -> Client:
+        """The client of an inference request. Without any key in the file, see guard_open."""
+        if self._anybody is not None:
+            guard_open(headers)
+        return self.who(headers.get(b"authorization"), headers.get(b"x-api-key"))
 
     def who(self, authorization: bytes | None, x_api_key: bytes | None) -> Client:
         """The same, from the values of the two headers."""
@@ -102,9 +103,14 @@ def guard_open(headers: Mapping[bytes, bytes]) -> None:
 
     Raises Forbidden unless Host is a loopback name, BadRequest unless the body is said to be JSON.
     """
+    guard_host(headers)
+    if headers.get(b"content-type", b"").split(b";")[0].strip().lower() != b"application/json":
+        raise BadRequest("Content-Type must be application/json", status=415)
+
+
+def guard_host(headers: Mapping[bytes, bytes]) -> None:
+    """The part of it that also holds for the pages. Raises Forbidden."""
     host = headers.get(b"host", b"").decode("latin-1")
     name = host if host.endswith("]") else host.rsplit(":", 1)[0]
     if name.strip("[]").lower() not in _LOOPBACK:
         raise Forbidden("without keys in the file, Host must be a loopback name")
-    if headers.get(b"content-type", b"").split(b";")[0].strip().lower() != b"application/json":
-        raise BadRequest("Content-Type must be application/json", status=415)

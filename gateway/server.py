@@ -8,10 +8,11 @@ signals, reload, drain.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from random import Random, SystemRandom
+from random import Random
 from typing import Any
 
 import structlog
@@ -55,7 +56,7 @@ class Gateway:
         random: Random | None = None,
     ) -> None:
         self._insecure = insecure
-        self._random = random or SystemRandom()
+        self._random = random or Random(os.urandom(16))  # noqa: S311 -- no secret is drawn
         self.phase: Phase = "starting"
         self.rejected: tuple[Problem, ...] = ()
         self._http = HttpClient()

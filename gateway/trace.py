@@ -19,7 +19,7 @@ from gateway.sse import Scanner
 class Trace:
     """Filled in as a request goes its way. Times are those of the gateway's steady clock."""
 
-    id: str
+    id: bytes
     at: datetime
     started: float
     client: Client
@@ -45,7 +45,7 @@ class Trace:
 
     def headers(self) -> Headers:
         """The headers that say what this gateway did, as far as it is known now."""
-        found = [(b"x-gateway-request-id", self.id.encode())]
+        found = [(b"x-gateway-request-id", self.id)]
         if self.deployment is not None:
             found.append((b"x-gateway-deployment", self.deployment.id.encode()))
         if self.route is not None:
@@ -88,7 +88,7 @@ class Trace:
         """The record of the request, which ends at `now`."""
         usage, route, served = self.usage or Usage(), self.route, self.deployment
         return Record(
-            id=self.id,
+            id=self.id.decode(),
             at=self.at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             client=self.client.name,
             client_ip=self.client_ip,

@@ -2,7 +2,7 @@
 
     1 who      keys.py        a key, or 401
     2 what     request.py     the body, read once           -> Request
-    3 where    routing/       name -> Route -> group        -> turn.py, which does 3 to 7
+    3 where    routing/       name -> Route -> groups       -> turn.py, which does 3 to 7
     8 record   here           one record, whatever happened
 
 A client that leaves cancels the task that serves it, in every phase: whoever waits there closes
@@ -14,22 +14,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from secrets import token_hex
+from datetime import datetime
 from typing import Any
 
 from gateway import errors
-from gateway.config.config import Config, Dialect
+from gateway.config.config import Config, Deployment
 from gateway.delivery import ClientStalled, Delivery, Receive, Send
 from gateway.dialects import PATHS, error_event
-from gateway.exchange import Headers, Sender
-from gateway.keys import KeyRing, guard_open
+from gateway.exchange import Request, Sender
+from gateway.keys import KeyRing
 from gateway.records.record import Record, clean_text
 from gateway.relay.admission import Admission
 from gateway.relay.request import ClientLeft, parse, read_body
 from gateway.relay.turn import Turn
+from gateway.routing.plan import Plan
 from gateway.routing.table import RouteTable, resolve
 from gateway.trace import Trace
+
+_QUICK_S = 0.02  # most bad requests end sooner, and need nobody who watches their client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +58,16 @@ class Relay:
         on_record: Callable[[Record], None],
         on_refused: Callable[[errors.GatewayError], None],
     ) -> None:
-        self.serving, self.admission = serving, admission
-        self.relay, self.bridge = relay, bridge
-        self.wall, self.on_record, self.on_refused = wall, on_record, on_refused
+        self.serving, self.admission, self.wall = serving, admission, wall
+        self._relay, self._bridge = relay, bridge
+        self._on_record, self._on_refused = on_record, on_refused
         self.draining = False
         self.running: dict[asyncio.Task[Any], Trace] = {}
 
-    def dialect_of(self, path: str) -> Dialect | None:
-        """The dialect of an inference path, with or without /v1; None for any other."""
-        return PATHS.get(path.removeprefix("/v1"))
+    def sender(self, request: Request, deployment: Deployment) -> Sender:
+        """Who sends: the relay where the engine speaks the dialect, else the bridge."""
+        relayed = self._bridge is None or request.dialect in deployment.relays
+        return self._relay if relayed or self._bridge is None else self._bridge
 
     def stop_all(self) -> None:
         """The drain is over: end what still runs with an error."""
@@ -77,81 +80,106 @@ class Relay:
         dialect, serving = PATHS[scope["path"].removeprefix("/v1")], self.serving
         headers: dict[bytes, bytes] = dict(scope["headers"])
         try:
-            if serving.keys.is_open:
-                guard_open(headers)
-            client = serving.keys.who(headers.get(b"authorization"), headers.get(b"x-api-key"))
+            client = serving.keys.client(headers)
             if self.draining:
                 raise errors.Draining("the gateway is stopping: try again", retry_after_s=5)
         except errors.GatewayError as error:
-            self.on_refused(error)
-            await Delivery(send, list).whole(
-                error.shown_status, errors.headers(error), errors.body(error, dialect)
-            )
-            return
+            self._on_refused(error)
+            body = errors.body(error, dialect)
+            return await Delivery(send, list).whole(error.shown_status, errors.headers(error), body)
         trace = Trace(
-            id=token_hex(8), at=self.wall(), started=self.admission.clock(), client=client,
-            client_ip=(scope.get("client") or ("",))[0], dialect=dialect, config=serving.revision,
+            id=b"%016x" % self.admission.random.getrandbits(64),
+            at=self.wall(),
+            started=self.admission.clock(),
+            client=client,
+            client_ip=(scope.get("client") or ("",))[0],
             app=clean_text(headers.get(b"x-client") or headers.get(b"user-agent")),
+            dialect=dialect,
+            config=serving.revision,
         )
-        await self._serve(serving, trace, headers, receive, send)
+        await self._serve(serving, trace, headers, receive, Delivery(send, trace.headers))
 
     async def _serve(
-        self, serving: Serving, trace: Trace, headers: dict[bytes, bytes], receive: Receive,
-        send: Send,
+        self,
+        serving: Serving,
+        trace: Trace,
+        headers: dict[bytes, bytes],
+        receive: Receive,
+        delivery: Delivery,
     ) -> None:
-        delivery = Delivery(send, trace.headers)
+        """Steps 2 to 8. Whatever happens, one record comes of it."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 -- ASGI servers run applications in a task
         self.running[task] = trace
-        watcher: asyncio.Task[None] | None = None
+        watch = _Watch(receive, task, trace)
         try:
             body = await read_body(headers, receive, serving.config.max_body_bytes)
-            watcher = asyncio.create_task(_cancel_when_left(receive, task, trace))
-            request = parse(body, headers, trace.dialect, trace.client, trace.id)
-            trace.stream = request.stream
-            route = resolve(serving.table, request.model, request.task, trace.client.names)
-            trace.route = route
+            watch.begin()
+            request = parse(body, headers, trace)
+            trace.route = route = resolve(
+                serving.table, request.model, request.task, trace.client.names
+            )
             if not trace.client.may_use(route):
                 raise errors.Forbidden(f"this key does not open '{route.name}'")
             if request.stream and serving.config.heartbeat_s > 0:
                 delivery.beat_every(serving.config.heartbeat_s)
-            turn = Turn(self, serving, request, route, delivery, trace)
-            await turn.serve()
+            plan = Plan(serving.table, route, fallbacks=request.facts.fallbacks)
+            await Turn(self, serving, request, delivery, trace).serve(plan, route)
             trace.outcome = "ok"
         except (ClientLeft, ClientStalled):
             trace.outcome = "cancelled"
         except asyncio.CancelledError:
             trace.outcome = "cancelled"
-            if not trace.left:
-                if task.uncancel() or not trace.stopped:
-                    raise
+            if trace.stopped and not trace.left:
                 await _tell(delivery, trace, errors.Draining("the gateway stopped"))
+            elif not trace.left:
+                raise
         except errors.GatewayError as error:
             await _tell(delivery, trace, error)
         finally:
-            if watcher is not None:
-                watcher.cancel()
+            watch.end()
             delivery.close()
             del self.running[task]
-            self.on_record(trace.record(self.admission.clock()))
+            self._on_record(trace.record(self.admission.clock()))
 
 
 async def _tell(delivery: Delivery, trace: Trace, error: errors.GatewayError) -> None:
     """Tell the client of a failure: as a whole body, or as the last event of what it has."""
-    trace.error = error.shown_code
-    trace.outcome = "refused" if error.shown_status < 500 else "failed"
-    body = errors.body(error, trace.dialect)
+    trace.error, body = error.shown_code, errors.body(error, trace.dialect)
     if delivery.started:
-        trace.outcome = "failed"
+        trace.status, trace.outcome = 200, "failed"
         await delivery.end(error_event(trace.dialect, body))
-        return
-    trace.status = error.shown_status
-    await delivery.whole(error.shown_status, errors.headers(error), body)
+    else:
+        trace.status = error.shown_status
+        trace.outcome = "refused" if error.shown_status < 500 else "failed"
+        await delivery.whole(error.shown_status, errors.headers(error), body)
 
 
-async def _cancel_when_left(receive: Receive, task: asyncio.Task[Any], trace: Trace) -> None:
-    """Cancel the task that serves a request when its client closes the connection."""
-    while (await receive())["type"] != "http.disconnect":
-        pass  # what may still be said about a body that was read whole
-    trace.left = True
-    task.cancel()
+class _Watch:
+    """Cancels the task that serves a request when its client closes the connection."""
+
+    def __init__(self, receive: Receive, task: asyncio.Task[Any], trace: Trace) -> None:
+        self._receive, self._task, self._trace = receive, task, trace
+        self._timer: asyncio.TimerHandle | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Watch from a moment on: the server remembers who has left until it is asked."""
+        loop = self._task.get_loop()
+        self._timer = loop.call_later(_QUICK_S, self._start)
+
+    def end(self) -> None:
+        """Nobody is waited for any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+
+    def _start(self) -> None:
+        self._watcher = self._task.get_loop().create_task(self._look())
+
+    async def _look(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass  # the server may still say something about a body that was read whole
+        self._trace.left = True
+        self._task.cancel()

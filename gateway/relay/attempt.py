@@ -74,7 +74,10 @@ class EngineSender:
         body = line.fit.body(request)
         up = b"".join(b"%b: %b\r\n" % header for header in request.headers.items())
         head = b"%bX-Request-Id: %b\r\n%bContent-Length: %d\r\n\r\n" % (
-            line.heads[request.dialect], request.id.encode(), up, len(body)
+            line.heads[request.dialect],
+            request.id,
+            up,
+            len(body),
         )
         try:
             return EngineAnswer(await self._client.post(line.target, head, body))

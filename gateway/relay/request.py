@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gateway import body as body_of
-from gateway.config.config import Dialect
 from gateway.delivery import Receive
 from gateway.dialects import LIMIT_FIELDS
 from gateway.errors import BadRequest
 from gateway.exchange import Request
-from gateway.keys import Client
 from gateway.routing.choose import RequestFacts
 from gateway.routing.table import TASK_PREFIX
+from gateway.trace import Trace
 
 # The client's headers that may go up, beside our own.
 _UP = (b"accept", b"traceparent", b"tracestate", b"anthropic-version", b"anthropic-beta")
@@ -44,9 +43,7 @@ async def read_body(headers: Mapping[bytes, bytes], receive: Receive, max_bytes:
     return body if encoding is None else body_of.inflate(body, encoding, max_bytes)
 
 
-def parse(
-    body: bytes, headers: Mapping[bytes, bytes], dialect: Dialect, client: Client, request_id: str
-) -> Request:
+def parse(body: bytes, headers: Mapping[bytes, bytes], trace: Trace) -> Request:
     """The request in a body. Raises BadRequest with what is wrong, never with what it holds."""
     fields = body_of.decode(body)
     read = body_of.read
@@ -56,17 +53,18 @@ def parse(
     if headers.get(b"x-no-fallback", b"").lower() in (b"true", b"1", b"yes"):
         no_fallback = True
     model = read(fields, "model", str)
+    trace.stream = bool(read(fields, "stream", bool))
     return Request(
-        id=request_id,
-        dialect=dialect,
-        client=client,
+        id=trace.id,
+        dialect=trace.dialect,
+        client=trace.client,
         fields=fields,
         model=model,
         task=_task(fields, headers, model),
-        stream=bool(read(fields, "stream", bool)),
+        stream=trace.stream,
         wants_usage=bool(options.get("include_usage")),
         facts=RequestFacts(
-            dialect=dialect,
+            dialect=trace.dialect,
             prompt_tokens=body_of.low_estimate(fields, body),
             max_tokens=next((n for k in LIMIT_FIELDS if (n := read(fields, k, int))), None)
             or _DEFAULT_MAX_TOKENS,

@@ -24,9 +24,9 @@ class ErrorEvent(Exception):
         self.data = data
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds, or None for no limit. `first_s` is to the first content and is set by the caller."""
+    """Seconds. The limit to the first content stands in the alarm already."""
 
     idle_s: float
     hold_s: float
@@ -39,9 +39,9 @@ async def stream(
     scanner: Scanner,
     alarm: Alarm,
     limits: Limits,
+    on_content: Callable[[], None],
     *,
     spare: bool,
-    on_content: Callable[[], None],
 ) -> None:
     """Pass an engine's events on until the end of its answer.
 
