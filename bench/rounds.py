@@ -7,7 +7,7 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -247,11 +247,12 @@ def _cell(subject: Subject, cell: Cell, rig: Rig, say: Callable[[str], None]) ->
 
 def _count_records(folder: Path) -> tuple[int, int]:
     """Lines in the activity log's files, and those that say "ok"."""
-    lines: Iterable[bytes] = (
-        line for file in sorted(folder.glob("activity*.jsonl*")) for line in file.open("rb")
-    )
     total = right = 0
-    for line in lines:
-        total += 1
-        right += b'"outcome":"ok"' in line
+    for file in folder.glob("activity.jsonl*"):
+        if file.suffix == ".lock":
+            continue
+        with file.open("rb") as lines:
+            for line in lines:
+                total += 1
+                right += b'"outcome":"ok"' in line
     return total, right
