@@ -18,7 +18,7 @@ from gateway.config.reach import reaches
 from gateway.errors import UnknownTask
 from gateway.routing.choose import RequestFacts, candidates
 from gateway.routing.health import Health
-from gateway.routing.table import RouteTable, build, resolve, Stage, after
+from gateway.routing.table import RouteTable, Stage, after, build, resolve
 from tests.ground.repository import ROOT
 
 EXAMPLE = ROOT / "config.example.yaml"
