@@ -162,6 +162,8 @@ def _callbacks(source: _Package) -> set[str]:
         "supabase",
         "helicone",
         "athina",
+        "code_interpreter_interception",
+        "websearch_interception",
         "promptlayer",
         "slack",
         "s3",
