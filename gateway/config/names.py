@@ -172,8 +172,8 @@ def tiers(
                 continue
             if name in found:
                 other = found[name]
-                said = f"group '{name}' is in tier {other} and in tier {tier}: it has one tier"
-                names.error(path, "two-tiers", said if other != tier else f"'{name}' is listed twice")
+                said = f"in tier {other} and in tier {tier}" if other != tier else f"twice in {tier}"
+                names.error(path, "two-tiers", f"group '{name}' is {said}: it has one tier")
             found.setdefault(name, tier)
     for group, deployment in first.items():
         if group not in found and deployment.mode in ("embedding", "rerank"):
