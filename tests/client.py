@@ -1,4 +1,4 @@
-"""A client on a raw socket: it sees each byte, each chunk and each read, and can leave at any time."""
+"""A client on a raw socket: it sees each byte, chunk and read, and can leave at any time."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ class Open:
         self.reply = Reply(0, {})
         self._length: int | None = None
         self._chunked = False
+        self._taken = 0
 
     @property
     def status(self) -> int:
@@ -99,6 +100,7 @@ class Open:
         headers = dict(pairs)
         assert len(headers) == len(pairs), f"a header twice: {lines}"
         self.reply = Reply(int(first.split(" ")[1]), headers, head_at=time.perf_counter())
+        self._taken = 0
         self._chunked = headers.get("transfer-encoding") == "chunked"
         self._length = int(headers["content-length"]) if "content-length" in headers else None
         assert self._chunked or self._length is not None, f"a body without an end: {headers}"
@@ -113,7 +115,7 @@ class Open:
     async def _piece(self) -> bytes:
         if not self._chunked:
             assert self._length is not None
-            if not (missing := self._length - len(self.reply.body)):
+            if not (missing := self._length - self._taken):
                 return b""
             data = await self._reader.read(min(65536, missing))
             if not data:
@@ -127,10 +129,13 @@ class Open:
     async def rest(self) -> Reply:
         """Read to the end: the whole answer."""
         streams = self.reply.headers.get("content-type", "").startswith("text/event-stream")
+        parts = [self.reply.body]
         while piece := await self.piece():
-            self.reply.body += piece
+            parts.append(piece)
+            self._taken += len(piece)
             if streams:
                 self._events += self._parser.feed(piece, time.perf_counter())
+        self.reply.body = b"".join(parts)
         if streams:
             self._parser.finish()
         self.reply.events = self._events
@@ -146,6 +151,7 @@ class Open:
             piece = await self.piece()
             if not piece:
                 raise Broken("no more events")
+            self._taken += len(piece)
             self.reply.body += piece
             self._events += self._parser.feed(piece, time.perf_counter())
 
@@ -214,12 +220,16 @@ class Client:
             await opened.head()
             yield opened
 
-    async def post(self, path: str, body: Any, **more: Any) -> Reply:
-        """The whole answer to a request, streamed or not; errors are looked at for markers."""
-        async with asyncio.timeout(more.pop("within_s", 15.0)):
-            async with self.open(path, body, **more) as opened:
-                reply = await opened.rest()
-        if reply.status >= 400 or reply.error is not None:
+    async def post(
+        self, path: str, body: Any, *, within_s: float = 15.0, quotes: bool = False, **more: Any
+    ) -> Reply:
+        """The whole answer to a request, streamed or not; errors are looked at for markers.
+
+        `quotes=True` says that the engine itself repeats what it was sent.
+        """
+        async with asyncio.timeout(within_s), self.open(path, body, **more) as opened:
+            reply = await opened.rest()
+        if not quotes and (reply.status >= 400 or reply.error is not None):
             assert not markers.seen(reply.body), f"a key or a prompt in an error: {reply.body!r}"
         return reply
 

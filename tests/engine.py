@@ -161,12 +161,14 @@ class FakeEngine:
         if self.phase != "ready":
             self.requests.append(received)
             return LOADING
-        play = self.script.pop(0) if self.script else self.otherwise
+        play = self.script.pop(0) if self.script else None
         await self._enter(received)
         async with self._change:
             while self._held and not self._free:
                 await self._change.wait()
             self._free -= self._held
+        if play is None:
+            play = self.otherwise  # as it is when the request is let go
         return play(received) if callable(play) else play
 
     async def _enter(self, received: Received) -> None:

@@ -92,7 +92,8 @@ class Say:
         ]
         total = usage(*self.tokens)
         if self.usage == "running":
-            events = [_with_usage(e, usage(self.tokens[0], n)) for n, e in enumerate(events)]
+            prompt, last = self.tokens
+            events = [_with_usage(e, usage(prompt, min(n, last))) for n, e in enumerate(events)]
         if self.usage in ("always", "running") or (self.usage == "asked" and received.wants_usage):
             events.append(usage_event(total, self.name(received)))
         return self._between([*events, DONE], b'"choices"')

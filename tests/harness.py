@@ -21,7 +21,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-
 from common.problems import render
 from gateway.config.config import Config
 from gateway.config.load import load_text

@@ -65,6 +65,7 @@ class Node:
     settings: Mapping[str, Any] = field(default_factory=dict)
     pins: Mapping[str, Any] = field(default_factory=dict)
     aliases: Mapping[str, Any] = field(default_factory=dict)
+    keys: bool = True  # False: a file without any key
 
     def members(self) -> Iterator[tuple[str, Member]]:
         """Every group's deployments, in order."""
@@ -92,13 +93,15 @@ class Node:
                 **({"model_group_alias": dict(self.aliases)} if self.aliases else {}),
                 **self.router,
             },
-            "general_settings": {"master_key": "os.environ/GATEWAY_MASTER_KEY"},
+            "general_settings": {"master_key": "os.environ/GATEWAY_MASTER_KEY"}
+            if self.keys
+            else {},
             "gateway_settings": {
                 "tiers": tiers,
                 "task_pins": dict(self.pins),
-                "client_keys": [
-                    {"name": "tester", "key": "os.environ/KEY_TESTER", "tiers": grants}
-                ],
+                "client_keys": [{"name": "tester", "key": "os.environ/KEY_TESTER", "tiers": grants}]
+                if self.keys
+                else [],
                 "activity": {"path": activity},
                 **self.settings,
             },

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
-LINE_ENDS = (b"\r\n", b"\n", b"\r")
+# Two line ends in a row; atomic, or CR LF would count as two. A CR at the end may have its LF yet.
+BLANK = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r(?!\Z))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +35,14 @@ class Event:
 class StrictParser:
     """Feeds on bytes, returns whole events; asserts that every data line is JSON or [DONE].
 
-    `keep` collects all bytes. An event is over at a blank line, whatever the line ends are.
+    An event is over at a blank line, whatever the line ends are.
     """
 
     def __init__(self) -> None:
-        self.keep = bytearray()
         self._rest = b""
 
     def feed(self, data: bytes, at: float) -> list[Event]:
         """The events that these bytes complete."""
-        self.keep += data
         self._rest += data
         events = []
         while (end := self._end()) is not None:
@@ -52,26 +52,12 @@ class StrictParser:
 
     def finish(self) -> None:
         """The stream is over: an event without its blank line is an error."""
-        assert not self._rest, f"an event without its end: {self._rest!r}"
+        assert self._rest in (b"", b"\r"), f"an event without its end: {self._rest!r}"
 
     def _end(self) -> int | None:
-        """Where the first event ends: after the first blank line that follows something."""
-        position = 0
-        while (line := next_line(self._rest, position)) is not None:
-            start, position = position, line[1]
-            if line[0] == start:
-                return position
-        return None
-
-
-def next_line(data: bytes, start: int) -> tuple[int, int] | None:
-    """Where the line's text ends and where the next line starts; None if it is not whole."""
-    for at in range(start, len(data)):
-        if data[at : at + 1] == b"\n":
-            return at, at + 1
-        if data[at : at + 1] == b"\r":
-            return (at, at + 2) if data[at + 1 : at + 2] == b"\n" else (at, at + 1)
-    return None
+        """Where the first event ends: after the first blank line."""
+        found = BLANK.search(self._rest)
+        return None if found is None else found.end()
 
 
 def parse(raw: bytes, at: float) -> Event:

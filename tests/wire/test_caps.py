@@ -93,7 +93,7 @@ async def test_an_rpm_cap_counts_what_is_sent_in_a_sliding_minute(clock: Clock) 
     assert int(early.headers["retry-after"]) <= 2
     assert sorted(r.status for r in later) == [200] * 3 + [429] * 7
     assert len(engine.requests) == 6
-    assert "gateway_in_flight" in state
+    assert "gateway_deployment_in_flight" in state
 
 
 async def test_retries_count_against_the_rpm_cap(clock: Clock) -> None:
@@ -209,7 +209,7 @@ async def test_ten_thousand_mixed_requests_end_at_zero_in_flight() -> None:
 
     assert a.peak <= 20
     assert b.peak <= 20
-    assert {r["outcome"] for r in records} <= {"ok", "failed", "cancelled"}
+    assert {r["outcome"] for r in records} == {"ok", "failed", "cancelled", "refused"}
     assert len({r["id"] for r in records}) == 10_000
 
 

@@ -58,8 +58,7 @@ async def replay(
 ) -> Reply:
     """What a client gets to the captured request, if the engine gives the captured answer."""
     engine.script.append(play(capture, answer))
-    async with running.client.open(capture.path, asked(capture)) as opened:
-        return await opened.rest()
+    return await running.client.post(capture.path, asked(capture), within_s=5, quotes=True)
 
 
 def wrong(capture: Capture, reply: Reply) -> str | None:
@@ -87,13 +86,22 @@ def wrong_stream(capture: Capture, reply: Reply) -> str | None:
 
 
 def sound_events(capture: Capture) -> tuple[list[Event], bool]:
-    """The events before the first error event, and whether there is one."""
+    """The events before the first error event, and whether there is one.
+
+    Without the usage event of a client that did not ask for it (vLLM can force it on).
+    """
     body = capture.body[: capture.body.rfind(b"\n\n") + 2]
     events = events_of(body)
+    if b"include_usage" not in capture.request:
+        events = [e for e in events if not only_usage(e)]
     for n, event in enumerate(events):
         if event.data and not event.done and isinstance(event.json.get("error"), dict):
             return events[:n], True
     return events, False
+
+
+def only_usage(event: Event) -> bool:
+    return event.raw.startswith(b"data: {") and event.json.get("choices") == []
 
 
 def wrong_error(capture: Capture, reply: Reply) -> str | None:
@@ -124,7 +132,14 @@ def has_envelope(capture: Capture) -> bool:
 
 
 def overflowed(capture: Capture) -> bool:
-    words = (b"context length", b"context size", b"too long", b"maximum input", b"characters")
+    words = (
+        b"max_model_len",
+        b"context length",
+        b"context size",
+        b"too long",
+        b"maximum input",
+        b"characters",
+    )
     return any(word in capture.body.lower() for word in words)
 
 
@@ -184,7 +199,7 @@ async def test_a_cut_at_every_boundary_of_an_answer_changes_nothing(name: str) -
     found: dict[int, str] = {}
 
     async with gateway(node(engine)) as g:
-        for cut in range(1, len(capture.raw), 3):
+        for cut in range(1, len(capture.raw), 5):
             answer = raw(capture.raw, pieces=[cut])
             if problem := wrong(capture, await replay(g, engine, capture, answer)):
                 found[cut] = problem
@@ -201,8 +216,7 @@ async def test_a_captured_request_reaches_the_engine_with_only_its_model_changed
             if not isinstance(sent := asked(capture), bytes):
                 continue
             engine.script.append(play(capture))
-            async with g.client.open(capture.path, sent) as opened:
-                await opened.rest()
+            await g.client.post(capture.path, sent, within_s=5, quotes=True)
             got, wanted = engine.requests[-1].json, json.loads(sent)
 
             options = got.pop("stream_options", None)

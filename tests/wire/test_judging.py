@@ -298,7 +298,7 @@ async def test_an_overload_inside_a_200_is_an_error_status_when_nobody_else_serv
     dialect: str,
 ) -> None:
     """ERR-01, engines.md 3: never a 200 with no content; the status comes before any event."""
-    inner = {"message": "The engine is busy", "type": "overloaded_error", "code": 503}
+    inner = {"message": "The engine is busy", "type": "Service Unavailable", "code": 503}
     first = {
         "chat": event({"error": inner}),
         "completions": event({"error": inner}),

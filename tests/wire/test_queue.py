@@ -35,7 +35,7 @@ async def in_line(g: Running, engine: FakeEngine, names: list[str]) -> list[asyn
 async def waiting(g: Running, count: float) -> None:
     """Until so many requests wait, by the metrics."""
     async with asyncio.timeout(5):
-        while total(await g.metrics(), "gateway_queue_waiting") != count:
+        while total(await g.metrics(), "gateway_waiting") != count:
             pass
 
 

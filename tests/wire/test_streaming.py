@@ -494,7 +494,7 @@ def _whole(received: Received) -> Received:
 async def test_a_slow_reader_stops_the_engine_and_not_the_others() -> None:
     """Write backpressure reaches the engine's socket; memory does not grow with the answer."""
     big = delta("x" * 60_000)
-    parts = [delta("", role="assistant"), *[big] * 600, delta(finish="stop"), DONE]  # 36 MB
+    parts = [delta("", role="assistant"), *[big] * 300, delta(finish="stop"), DONE]  # 18 MB
     slow, fast = FakeEngine("slow", otherwise=stream(parts)), FakeEngine("fast")
     node = Node({"slow": slow, "fast": fast})
 
@@ -513,7 +513,7 @@ async def test_a_slow_reader_stops_the_engine_and_not_the_others() -> None:
 async def test_a_client_that_takes_nothing_is_let_go() -> None:
     """Section 5, step 7: `client_write_timeout_s`."""
     big = delta("x" * 60_000)
-    engine = FakeEngine("e", otherwise=stream([*[big] * 600, delta(finish="stop"), DONE]))
+    engine = FakeEngine("e", otherwise=stream([*[big] * 300, delta(finish="stop"), DONE]))
     node = Node({"chat": engine}, settings={"client_write_timeout_s": 0.3})
 
     async with gateway(node) as g:
