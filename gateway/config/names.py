@@ -172,7 +172,9 @@ def tiers(
                 continue
             if name in found:
                 other = found[name]
-                said = f"in tier {other} and in tier {tier}" if other != tier else f"twice in {tier}"
+                said = (
+                    f"in tier {other} and in tier {tier}" if other != tier else f"twice in {tier}"
+                )
                 names.error(path, "two-tiers", f"group '{name}' is {said}: it has one tier")
             found.setdefault(name, tier)
     for group, deployment in first.items():
