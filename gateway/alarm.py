@@ -68,6 +68,7 @@ class Alarm:
             self._handle.cancel()
         self._due = None
         # As asyncio.timeout does: our own cancellation becomes the error, a foreign one goes on.
-        if self._rang and self._task.uncancel() <= self._cancels:
-            if kind is asyncio.CancelledError and self._error is not None:
-                raise self._error from error
+        if not self._rang or self._task.uncancel() > self._cancels:
+            return
+        if kind is asyncio.CancelledError and self._error is not None:
+            raise self._error from error

@@ -21,7 +21,13 @@ _decode_top = msgspec.json.Decoder(Fields).decode
 # Unrolled, so that a string of many megabytes is passed over at the speed of the regex engine.
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]', re.DOTALL)
 _TOKEN_IDS = re.compile(rb"\s*\[\s*(\[\s*)?\d")
-_KINDS = {str: "a string", int: "a whole number", bool: "true or false", dict: "an object"}
+# kind -> (decoder, what a wrong value is told)
+_KINDS: dict[type, tuple[msgspec.json.Decoder[Any], str]] = {
+    str: (msgspec.json.Decoder(str | None), "a string"),
+    int: (msgspec.json.Decoder(int | None), "a whole number"),
+    bool: (msgspec.json.Decoder(bool | None), "true or false"),
+    dict: (msgspec.json.Decoder(dict[str, Any] | None), "an object"),
+}
 
 
 def too_large(max_bytes: int) -> TooLarge:
@@ -33,7 +39,7 @@ _LIMIT = "gateway_settings.max_body_mb"
 
 
 def inflate(body: bytes, encoding: bytes, max_bytes: int) -> bytes:
-    """A body without its Content-Encoding; the limit counts what comes out. BadRequest, TooLarge."""
+    """A body without its Content-Encoding. BadRequest; TooLarge by what comes out."""
     if encoding.lower() in (b"identity", b""):
         return body
     if encoding.lower() != b"gzip":
@@ -110,10 +116,11 @@ def read(fields: Mapping[str, msgspec.Raw], name: str, kind: type) -> Any:
     raw = fields.get(name)
     if raw is None:
         return None
+    decoder, wanted = _KINDS[kind]
     try:
-        return msgspec.json.decode(raw, type=kind | None)
+        return decoder.decode(raw)
     except msgspec.DecodeError:
-        raise BadRequest(f"'{name}' must be {_KINDS[kind]}") from None
+        raise BadRequest(f"'{name}' must be {wanted}") from None
 
 
 def low_estimate(fields: Fields, body: bytes) -> int:

@@ -10,7 +10,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from gateway.dialects import HEARTBEAT
+from gateway.config.config import Dialect
+from gateway.dialects import HEARTBEAT, error_event
+from gateway.errors import GatewayError
+from gateway.errors import body as error_body
+from gateway.errors import headers as error_headers
 from gateway.exchange import Headers
 
 Message = MutableMapping[str, Any]
@@ -45,12 +49,17 @@ class Delivery:
 
     async def write(self, data: bytes) -> None:
         """Whole events, after those that were held. The first ones are the commit."""
+        if not self._timers:
+            await self._commit(data)
+            return
         async with self._lock:
-            if self._held:
-                data = b"".join((*self._held, data))
-                self._held.clear()
-            if not data:
-                return
+            await self._commit(data)
+
+    async def _commit(self, data: bytes) -> None:
+        if self._held:
+            data = b"".join((*self._held, data))
+            self._held.clear()
+        if data:
             self.committed = True
             await self._write(data)
 
@@ -60,6 +69,14 @@ class Delivery:
         async with self._lock:
             self.ended = True
             await self._send({"type": _BODY, "body": b""})
+
+    async def tell(self, error: GatewayError, dialect: Dialect) -> None:
+        """A failure: as a whole answer, or as the last event of what the client has."""
+        body = error_body(error, dialect)
+        if self.started:
+            await self.end(error_event(dialect, body))
+        else:
+            await self.whole(error.shown_status, error_headers(error), body)
 
     def hold(self, data: bytes, seconds: float) -> None:
         """Keep events back, for `seconds` at most: another candidate could still serve."""

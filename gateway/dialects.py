@@ -125,7 +125,9 @@ _typed = msgspec.json.Decoder(_Typed)
 _body = msgspec.json.Decoder(_Body)
 _block_delta = msgspec.json.Decoder(_BlockDelta)
 _inner = msgspec.json.Decoder(_Inner)
+# The two commonest, made once: nobody changes facts after they were read.
 NOTHING = EventFacts()
+CONTENT = EventFacts(content=True)
 
 
 def read_event(dialect: Dialect, data: bytes) -> EventFacts | None:
@@ -144,7 +146,7 @@ def read_event(dialect: Dialect, data: bytes) -> EventFacts | None:
 def _read_chunk(chunk: _Chunk) -> EventFacts:
     usage = chunk.usage
     if not chunk.choices:
-        if chunk.error is not None and bytes(chunk.error) != b"null" or chunk.object == "error":
+        if chunk.object == "error" or (chunk.error is not None and bytes(chunk.error) != b"null"):
             return EventFacts(error=True)
         if usage is None:
             return NOTHING
@@ -154,9 +156,9 @@ def _read_chunk(chunk: _Chunk) -> EventFacts:
         if choice.finish_reason is not None:
             finished = True
         if not content:
-            content = bool(choice.text) or (
-                choice.delta is not None and _has_content(choice.delta)
-            )
+            content = bool(choice.text) or (choice.delta is not None and _has_content(choice.delta))
+    if usage is None and not finished:
+        return CONTENT if content else NOTHING
     return EventFacts(content, finished, False, None if usage is None else _usage(usage))
 
 
@@ -178,7 +180,7 @@ def _read_typed(event: _Typed) -> EventFacts:
         facts.content = (kind.endswith(".delta") and _is_text(event.delta)) or bool(
             kind == "response.output_item.added" and event.item is not None and event.item.name
         )
-    elif kind == "content_block_delta" or kind == "message_delta":
+    elif kind in ("content_block_delta", "message_delta"):
         delta = _block_delta.decode(event.delta) if event.delta is not None else _BlockDelta()
         facts.content = bool(delta.text or delta.thinking or delta.partial_json)
         facts.finished = delta.stop_reason is not None

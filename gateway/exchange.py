@@ -82,3 +82,14 @@ class Sender(Protocol):
 
     async def send(self, request: Request, deployment: Deployment) -> Answer:
         """The answer, as soon as its head is in. Raises AttemptFailed; closes on cancellation."""
+
+
+async def read_whole(answer: Answer, limit: int | None = None) -> bytes:
+    """The whole body, or its first `limit` bytes and a little more. Raises as `read` does."""
+    parts, size = [], 0
+    while data := await answer.read():
+        parts.append(data)
+        size += len(data)
+        if limit is not None and size > limit:
+            break
+    return parts[0] if len(parts) == 1 else b"".join(parts)

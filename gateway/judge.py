@@ -88,7 +88,13 @@ _NO_ANSWER = {
 
 
 def judge(
-    status: int, headers: Headers, body: bytes, dialect: Dialect, now: datetime, outcome: str = ""
+    status: int,
+    headers: Headers,
+    body: bytes,
+    dialect: Dialect,
+    now: datetime,
+    *,
+    outcome: str = "",
 ) -> Verdict:
     """The verdict on an answer whose status is not 2xx, or on an error event (status from it)."""
     message, code, enveloped = _read_error(body, is_anthropic(dialect))
@@ -133,12 +139,13 @@ def judge_event(data: bytes, dialect: Dialect, now: datetime) -> Verdict:
         event = json.loads(data)
         error = event.get("error") or (event.get("response") or {}).get("error") or event
         code = error.get("code") if isinstance(error, dict) else None
-        status = code if isinstance(code, int) and 400 <= code < 600 else status
-        if isinstance(error, dict) and error.get("type") == "overloaded_error":
+        if isinstance(code, int) and 400 <= code < 600:
+            status = code
+        elif isinstance(error, dict) and error.get("type") == "overloaded_error":
             status = 529
     except (ValueError, AttributeError):
         pass  # not the shape we know: still an error, and a retryable one
-    return judge(status, [], data, dialect, now, f"error-event-{status}")
+    return judge(status, [], data, dialect, now, outcome=f"error-event-{status}")
 
 
 def retry_after_s(headers: Headers, now: datetime) -> float | None:
@@ -177,7 +184,7 @@ def _read_error(body: bytes, anthropic: bool) -> tuple[str, str, bool]:
     if inner is None and isinstance(data.get("response"), dict):
         inner = data["response"].get("error")  # response.failed
     if isinstance(inner, dict):
-        has_own = data.get("type") == "error" if anthropic else True
+        has_own = data.get("type") == "error" if anthropic else "error" in data
         enveloped = has_own and isinstance(inner.get("message"), str) and "type" in inner
         return _text(inner.get("message")), _code(inner), enveloped
     if isinstance(inner, str):

@@ -1,8 +1,8 @@
 """`gateway serve` as a process: the file, the socket, signals, reload, drain.
 
-    SIGHUP, or a change of the file with --watch    reload: checked, then swapped whole
-    SIGTERM, SIGINT                                 not ready, drain, flush, exit 0
-    a second one                                    end at once
+SIGHUP, or a change of the file with --watch    reload: checked, then swapped whole
+SIGTERM, SIGINT                                 not ready, drain, flush, exit 0
+a second one                                    end at once
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ async def _run(gateway: Gateway, options: Options, sock: socket.socket) -> None:
         await web.startup(sockets=[sock])
         _say_hello(gateway, sock)
         watcher = asyncio.create_task(_watch(options, told)) if options.watch else None
-        while (order := await told.get()) == "reload":
+        while await told.get() == "reload":
             await _reload(gateway, options)
         if watcher is not None:
             watcher.cancel()

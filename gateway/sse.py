@@ -29,8 +29,15 @@ class Scanner:
     """Reads one stream. `feed` returns the bytes of the whole events to pass on."""
 
     __slots__ = (
-        "_dialect", "_drop_usage", "_rest", "content_events", "done", "error", "finished",
-        "last_usage", "usage_is_final",
+        "_dialect",
+        "_drop_usage",
+        "_rest",
+        "content_events",
+        "done",
+        "error",
+        "finished",
+        "last_usage",
+        "usage_is_final",
     )
 
     def __init__(self, dialect: Dialect, *, drop_usage: bool = False) -> None:
@@ -74,8 +81,10 @@ class Scanner:
     def end(self) -> bytes:
         """At the end of the body: the last event, completed if its blank line is missing."""
         rest, self._rest = self._rest, b""
-        if not rest.strip() or self.error is not None:
+        if self.error is not None:
             return b""
+        if not rest.strip():
+            return rest  # the last half of a line end, perhaps
         newline = b"\r\n" if b"\r\n" in rest else b"\n"
         event = rest.rstrip(b"\r\n") + newline * 2
         return event if self._read(event) else b""

@@ -20,7 +20,7 @@ from typing import Any
 from gateway import errors
 from gateway.config.config import Config, Deployment
 from gateway.delivery import ClientStalled, Delivery, Receive, Send
-from gateway.dialects import PATHS, error_event
+from gateway.dialects import PATHS
 from gateway.exchange import Request, Sender
 from gateway.keys import KeyRing
 from gateway.records.record import Record, clean_text
@@ -30,8 +30,7 @@ from gateway.relay.turn import Turn
 from gateway.routing.plan import Plan
 from gateway.routing.table import RouteTable, resolve
 from gateway.trace import Trace
-
-_QUICK_S = 0.02  # most bad requests end sooner, and need nobody who watches their client
+from gateway.watch import Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +110,7 @@ class Relay:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 -- ASGI servers run applications in a task
         self.running[task] = trace
-        watch = _Watch(receive, task, trace)
+        watch = Watch(receive, task, trace)
         try:
             body = await read_body(headers, receive, serving.config.max_body_bytes)
             watch.begin()
@@ -144,42 +143,7 @@ class Relay:
 
 
 async def _tell(delivery: Delivery, trace: Trace, error: errors.GatewayError) -> None:
-    """Tell the client of a failure: as a whole body, or as the last event of what it has."""
-    trace.error, body = error.shown_code, errors.body(error, trace.dialect)
-    if delivery.started:
-        trace.status, trace.outcome = 200, "failed"
-        await delivery.end(error_event(trace.dialect, body))
-    else:
-        trace.status = error.shown_status
-        trace.outcome = "refused" if error.shown_status < 500 else "failed"
-        await delivery.whole(error.shown_status, errors.headers(error), body)
-
-
-class _Watch:
-    """Cancels the task that serves a request when its client closes the connection."""
-
-    def __init__(self, receive: Receive, task: asyncio.Task[Any], trace: Trace) -> None:
-        self._receive, self._task, self._trace = receive, task, trace
-        self._timer: asyncio.TimerHandle | None = None
-        self._watcher: asyncio.Task[None] | None = None
-
-    def begin(self) -> None:
-        """Watch from a moment on: the server remembers who has left until it is asked."""
-        loop = self._task.get_loop()
-        self._timer = loop.call_later(_QUICK_S, self._start)
-
-    def end(self) -> None:
-        """Nobody is waited for any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._watcher is not None:
-            self._watcher.cancel()
-
-    def _start(self) -> None:
-        self._watcher = self._task.get_loop().create_task(self._look())
-
-    async def _look(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass  # the server may still say something about a body that was read whole
-        self._trace.left = True
-        self._task.cancel()
+    trace.error = error.shown_code
+    trace.status = 200 if delivery.started else error.shown_status
+    trace.outcome = "refused" if trace.status in range(400, 500) else "failed"
+    await delivery.tell(error, trace.dialect)

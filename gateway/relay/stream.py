@@ -33,51 +33,61 @@ class Limits:
     write_s: float
 
 
-async def stream(
-    answer: Answer,
-    delivery: Delivery,
-    scanner: Scanner,
-    alarm: Alarm,
-    limits: Limits,
-    on_content: Callable[[], None],
-    *,
-    spare: bool,
-) -> None:
-    """Pass an engine's events on until the end of its answer.
+class EventStream:
+    """One engine's stream. `on_content` is called once: at the first content, or a whole end."""
 
-    Raises ErrorEvent, Broken, TimedOut or ClientStalled; whether the client has seen anything is
-    for `delivery` to say. With a `spare` candidate, events before the first content are held.
-    """
-    idle, stalled = TimedOut("no content for the idle limit"), ClientStalled()
-    seen = 0
-    while data := await answer.read():
+    def __init__(
+        self,
+        answer: Answer,
+        delivery: Delivery,
+        scanner: Scanner,
+        limits: Limits,
+        on_content: Callable[[], None],
+    ) -> None:
+        self._answer, self._delivery, self._scanner = answer, delivery, scanner
+        self._limits, self._on_content = limits, on_content
+        self._idle, self._stalled = TimedOut(), ClientStalled()
+
+    async def pass_on(self, alarm: Alarm, *, spare: bool) -> None:
+        """Pass events on until the end of the answer.
+
+        Raises ErrorEvent, Broken, TimedOut or ClientStalled; whether the client has seen anything
+        is for `delivery` to say. With a `spare` candidate, events before content are held.
+        """
+        scanner, delivery, limits, seen = self._scanner, self._delivery, self._limits, 0
+        while data := await self._answer.read():
+            out = self._whole_events(data)
+            left = alarm.left()  # comments, roles and usage move no limit
+            if scanner.content_events > seen:
+                if seen == 0:
+                    self._on_content()
+                seen, left = scanner.content_events, limits.idle_s
+            if spare and not (seen or delivery.committed or scanner.is_complete()):
+                delivery.hold(out, limits.hold_s)
+            elif out:
+                alarm.set(limits.write_s, self._stalled)
+                await delivery.write(out)
+            if scanner.error is not None:
+                raise ErrorEvent(scanner.error)
+            alarm.set(left, self._idle)
+        last = self._ending()
+        if seen == 0:
+            self._on_content()  # an empty answer is a whole one
+        alarm.set(limits.write_s, self._stalled)
+        await delivery.end(last)
+
+    def _whole_events(self, data: bytes) -> bytes:
         try:
-            out = scanner.feed(data)
+            return self._scanner.feed(data)
         except TooLong:
             raise Broken("an event without an end") from None
-        if scanner.content_events > seen:
-            if seen == 0:
-                on_content()
-            seen = scanner.content_events
-            left: float | None = limits.idle_s
-        else:
-            left = alarm.left()  # comments, roles and usage move no limit
-        if not seen and spare and not delivery.committed and not scanner.is_complete():
-            delivery.hold(out, limits.hold_s)
-        elif out:
-            alarm.set(limits.write_s, stalled)
-            await delivery.write(out)
-        if scanner.error is not None:
-            raise ErrorEvent(scanner.error)
-        alarm.set(left, idle)
-    last = scanner.end()
-    if scanner.error is not None:
-        raise ErrorEvent(scanner.error)
-    if not scanner.is_complete():
-        raise Broken("the stream ended without a finish reason")
-    if not seen:
-        on_content()  # an empty answer is a whole one
-    if not scanner.done:
-        last += DONE_EVENT  # some engines never send it; a client may wait for it
-    alarm.set(limits.write_s, stalled)
-    await delivery.end(last)
+
+    def _ending(self) -> bytes:
+        """The last events of a whole answer; Broken if it is not one."""
+        last = self._scanner.end()
+        if self._scanner.error is not None:
+            raise ErrorEvent(self._scanner.error)
+        if not self._scanner.is_complete():
+            raise Broken("the stream ended without a finish reason")
+        # Some engines never send the terminator; a client may wait for it.
+        return last if self._scanner.done else last + DONE_EVENT

@@ -19,10 +19,10 @@ from gateway.alarm import Alarm
 from gateway.delivery import ClientStalled, Delivery
 from gateway.dialects import ASKS_FOR_USAGE, read_body
 from gateway.errors import GatewayError
-from gateway.exchange import Answer, AttemptFailed, Broken, Request, TimedOut
+from gateway.exchange import Answer, AttemptFailed, Broken, Request, TimedOut, read_whole
 from gateway.judge import OK, EngineSaid, Verdict, judge, judge_event, judge_failure
 from gateway.relay.admission import Admitted, Full, NoCandidate
-from gateway.relay.stream import ErrorEvent, Limits, stream
+from gateway.relay.stream import ErrorEvent, EventStream, Limits
 from gateway.routing.plan import MAX_PAUSE_S, Plan, pause_s
 from gateway.routing.table import Group, Route, Stage
 from gateway.sse import Scanner
@@ -136,6 +136,8 @@ class Turn:
     async def _first(self, group: Group, stage: Stage) -> Admitted:
         """The first permit in a group. Raises _Failed, or Saturated where the file says reject."""
         try:
+            if stage.hops:  # a saturated fallback group is skipped, not waited for
+                return await self.admission.admit(group, self.request.facts, frozenset(), 0.0)
             return await self._wait(group, frozenset())
         except NoCandidate as nobody:
             rests, dialect = self.admission.rests(group), self.request.dialect
@@ -191,7 +193,7 @@ class Turn:
                 alarm.set(first_s, TimedOut())
                 answer = await self.relay.sender(request, deployment).send(request, deployment)
                 if not 200 <= answer.status < 300:
-                    body = await _read(answer, _MAX_ERROR_BYTES)
+                    body = await read_whole(answer, _MAX_ERROR_BYTES)
                     now = self.relay.wall()
                     return judge(answer.status, answer.headers, body, request.dialect, now)
                 kind = next((v for k, v in answer.headers if k == b"content-type"), b"")
@@ -222,14 +224,15 @@ class Turn:
         idle_s = admitted.permit.deployment.stream_idle_timeout_s
         limits = Limits(idle_s, config.hold_s, config.client_write_timeout_s)
         try:
-            await stream(answer, self.delivery, scanner, alarm, limits, on_content, spare=spare)
+            events = EventStream(answer, self.delivery, scanner, limits, on_content)
+            await events.pass_on(alarm, spare=spare)
         finally:
             if self.delivery.committed:  # else the attempt reached nobody and costs nothing
                 trace.status = 200
                 trace.saw(scanner, 2 * request.facts.prompt_tokens)
 
     async def _whole(self, answer: Answer, alarm: Alarm, content_type: bytes) -> None:
-        body = await _read(answer, None)
+        body = await read_whole(answer)
         try:
             self.trace.usage = read_body(body)
         except msgspec.DecodeError:
@@ -239,14 +242,3 @@ class Turn:
         self.trace.status = answer.status
         alarm.set(self.config.client_write_timeout_s, ClientStalled())
         await self.delivery.whole(answer.status, [(b"content-type", content_type)], body)
-
-
-async def _read(answer: Answer, limit: int | None) -> bytes:
-    """The whole body, or its first `limit` bytes and a little more."""
-    parts, size = [], 0
-    while data := await answer.read():
-        parts.append(data)
-        size += len(data)
-        if limit is not None and size > limit:
-            break
-    return parts[0] if len(parts) == 1 else b"".join(parts)
