@@ -23,10 +23,21 @@ EVERY_API = ["chat", "completions", "embeddings", "rerank", "responses", "messag
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """An engine that somebody else runs, such as a real one."""
+
+    name: str
+    url: str
+
+
+Engine = FakeEngine | Elsewhere
+
+
+@dataclass(frozen=True)
 class Member:
     """One deployment: an engine, what goes under `litellm_params`, and its `model_info`."""
 
-    engine: FakeEngine
+    engine: Engine
     params: Mapping[str, Any] = field(default_factory=dict)
     info: Mapping[str, Any] = field(default_factory=dict)
 
@@ -46,12 +57,12 @@ class Member:
         }
 
 
-def member(engine: FakeEngine, info: Mapping[str, Any] | None = None, **params: Any) -> Member:
+def member(engine: Engine, info: Mapping[str, Any] | None = None, **params: Any) -> Member:
     """A deployment of an engine, which speaks every dialect unless `info` says else."""
     return Member(engine, params, info or {})
 
 
-Members = FakeEngine | Member | Sequence[FakeEngine | Member]
+Members = Engine | Member | Sequence[Engine | Member]
 
 
 @dataclass(frozen=True)
@@ -70,12 +81,13 @@ class Node:
     def members(self) -> Iterator[tuple[str, Member]]:
         """Every group's deployments, in order."""
         for group, given in self.groups.items():
-            for one in [given] if isinstance(given, FakeEngine | Member) else given:
-                yield group, member(one) if isinstance(one, FakeEngine) else one
+            for one in given if isinstance(given, Sequence) else [given]:
+                yield group, one if isinstance(one, Member) else member(one)
 
     def engines(self) -> list[FakeEngine]:
-        """The engines in the file, each once."""
-        return list({id(one.engine): one.engine for _, one in self.members()}.values())
+        """The scripted engines in the file, each once."""
+        found = [one.engine for _, one in self.members()]
+        return list({id(e): e for e in found if isinstance(e, FakeEngine)}.values())
 
     def yaml(self, activity: str) -> bytes:
         """The file's text; engines must have their ports."""
