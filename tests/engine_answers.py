@@ -116,8 +116,11 @@ def error(
     return reply(body, status, headers)
 
 
+Part = bytes | Step
+
+
 def stream(
-    parts: Iterable[bytes | Step],
+    parts: Iterable[Part],
     *,
     status: int = 200,
     headers: Headers = (),
@@ -154,9 +157,9 @@ def bytewise(answer: Answer) -> Answer:
     return tuple(Send(step.data, 1) if isinstance(step, Send) else step for step in answer)
 
 
-def spaced(parts: Iterable[bytes], pause_s: float) -> list[bytes | Step]:
+def spaced(parts: Iterable[bytes], pause_s: float) -> list[Part]:
     """Parts for `stream` with a pause before each."""
-    out: list[bytes | Step] = []
+    out: list[Part] = []
     for part in parts:
         out += [Pause(pause_s), part]
     return out

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+from typing import Any
 
 import pytest
 
 from tests.client import PATHS, question
 from tests.engine import FakeEngine
-from tests.engine_answers import SILENT, Answer, Pause, Reset, reply, stream
+from tests.engine_answers import SILENT, Answer, Part, Pause, Reset, reply, stream
 from tests.engine_says import DONE, Say, chat_events, delta, usage, usage_event
 from tests.engine_wire import Received
 from tests.harness import gateway
@@ -17,63 +17,11 @@ from tests.node import Node, member
 
 STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 ROUTES = pytest.mark.parametrize("dialect", ["chat", "completions", "messages", "responses"])
-FIELDS = {
-    "id",
-    "at",
-    "client",
-    "client_ip",
-    "app",
-    "dialect",
-    "requested_model",
-    "task",
-    "tier",
-    "group",
-    "deployment",
-    "upstream",
-    "attempts",
-    "stream",
-    "status",
-    "outcome",
-    "queue_ms",
-    "ttft_ms",
-    "duration_ms",
-    "prompt_tokens",
-    "cached_tokens",
-    "completion_tokens",
-    "reasoning_tokens",
-    "tok_s",
-    "estimated",
-    "usage_note",
-    "config",
-}
 
 
 def alone(*answers: Answer, **say: object) -> tuple[Node, FakeEngine]:
     engine = FakeEngine("e", script=answers, otherwise=Say(**say))  # type: ignore[arg-type]
     return Node({"chat": engine}, router={"num_retries": 0}), engine
-
-
-@ROUTES
-@STREAMED
-async def test_a_record_holds_the_engines_tokens(dialect: str, streamed: bool) -> None:
-    """ACC-02, ACC-05: one record; tokens equal the engine's, asked for by the client or not."""
-    node, engine = alone(tokens=(21, 13))
-
-    async with gateway(node) as g:
-        got = await g.client.ask("chat", dialect=dialect, stream=streamed)
-        record = await g.record()
-
-    assert set(record) >= FIELDS - {"usage_note"}
-    assert (record["prompt_tokens"], record["completion_tokens"]) == (21, 13)
-    assert record["estimated"] is False
-    assert record["id"] == got.headers["x-gateway-request-id"]
-    assert record["config"] == got.headers["x-gateway-config"]
-    assert (record["client"], record["client_ip"]) == ("tester", "127.0.0.1")
-    assert (record["dialect"], record["stream"]) == (dialect, streamed)
-    assert record["upstream"] == f"127.0.0.1:{engine.port}"
-    assert (record["outcome"], record["status"]) == ("ok", 200)
-    assert record["duration_ms"] >= record["ttft_ms"] >= 0 if streamed else True
-    assert [a["outcome"] for a in record["attempts"]] == ["ok"]
 
 
 @pytest.mark.parametrize("dialect", ["chat", "completions"])
@@ -182,15 +130,15 @@ async def test_cached_and_reasoning_tokens_are_kept_and_null_details_do_no_harm(
     streamed: bool, details: str
 ) -> None:
     """ACC-07: the total prompt is neither reduced nor doubled."""
-    more = {
+    forms: dict[str, dict[str, Any]] = {
         "given": {
             "prompt_tokens_details": {"cached_tokens": 149_900},
             "completion_tokens_details": {"reasoning_tokens": 40},
         },
         "null": {"prompt_tokens_details": None, "completion_tokens_details": None},
         "absent": {},
-    }[details]
-    total = usage(150_000, 60, **more)
+    }
+    total = usage(150_000, 60, **forms[details])
     whole = {
         "id": "x",
         "object": "chat.completion",
@@ -249,7 +197,7 @@ async def test_reasoning_above_completion_is_stored_as_given_with_a_note() -> No
 
 async def test_the_first_token_is_the_first_content() -> None:
     """BEN-01, STR-17: the role chunk is none; reasoning is one."""
-    parts = [delta("", role="assistant"), Pause(0.3), delta(reasoning="hm"), Pause(0.3)]
+    parts: list[Part] = [delta("", role="assistant"), Pause(0.3), delta(reasoning="hm"), Pause(0.3)]
     node, _ = alone(stream([*parts, delta("a"), delta(finish="stop"), DONE]))
 
     async with gateway(node) as g:
@@ -258,43 +206,6 @@ async def test_the_first_token_is_the_first_content() -> None:
 
     assert 280 <= record["ttft_ms"] <= 550
     assert record["duration_ms"] >= 580
-
-
-async def test_a_refused_request_has_a_record_and_one_without_a_key_has_none() -> None:
-    node, _ = alone()
-
-    async with gateway(node) as g:
-        await g.client.ask("chat", key="sk-wrong")
-        await g.client.ask("nope")
-        record = await g.record()
-
-    assert (record["outcome"], record["status"]) == ("refused", 404)
-
-
-async def test_records_never_double_under_a_crowd() -> None:
-    """ACC-02: 300 at once, of every kind: 300 records, each id once."""
-    node, engine = alone()
-    engine.script = [Say(usage="never")] * 50
-
-    async with gateway(node) as g:
-        await asyncio.gather(*(g.client.ask("chat", stream=n % 2 == 0) for n in range(300)))
-        records = await g.records(300)
-
-    assert len({r["id"] for r in records}) == 300
-
-
-async def test_client_text_in_a_record_is_cut_and_printable() -> None:
-    node, _ = alone()
-    headers = {"X-Client": "tool\x85\xa0" + "x" * 200, "User-Agent": "agent/1"}
-
-    async with gateway(node) as g:
-        await g.client.ask("chat", headers=headers)
-        await g.client.ask("chat", headers={"User-Agent": "agent/1"})
-        records = await g.records(2)
-
-    assert len(records[0]["app"]) <= 64
-    assert records[0]["app"].isprintable()
-    assert records[1]["app"] == "agent/1"
 
 
 async def test_an_embedding_has_prompt_tokens_only() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.client import PATHS, Broken, Reply, question
 from tests.clock import Clock
-from tests.engine import FakeEngine
+from tests.engine import FakeEngine, Play
 from tests.engine_answers import RESET, SILENT, Answer, Close, Hold, error, reply, stream
 from tests.engine_says import Say, chat_events, delta
 from tests.engine_wire import Received
@@ -230,7 +230,7 @@ async def worker(g: Running, rng: random.Random, work: object) -> None:
             raise AssertionError("the gateway cut a body") from cut
 
 
-def mixed(rng: random.Random) -> object:
+def mixed(rng: random.Random) -> Play:
     """A function that answers well, mostly; else with a fault."""
     cut = (*stream(chat_events(["a", "b"])[:2], end=False), Close())
     faults = [RESET, error(500), error(429), error(400), cut, reply("no json"), (Close(),)]

@@ -195,7 +195,7 @@ async def test_an_outage_is_answered_by_the_spare_and_its_end_is_noticed(clock: 
     a, b = FakeEngine("a", status=503), FakeEngine("b")
 
     async with gateway(resting(a, b, cooldown_time=10, allowed_fails=1), clock=clock) as g:
-        served = []
+        served, tries = [], 0
         for call in range(20):
             if call == 15:
                 a.otherwise = Say()

@@ -103,7 +103,7 @@ async def test_it_loads_in_phases() -> None:
             await http.get(base + "/health")
         statuses = []
         for phase in ("loading", "listed", "ready"):
-            await engine.become(phase)  # type: ignore[arg-type]
+            await engine.become(phase)
             for path in ("/v1/models", "/health"):
                 statuses.append((await http.get(base + path)).status_code)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from tests.client import PATHS, Reply, question
 from tests.engine import FakeEngine
-from tests.engine_answers import Answer, Hold, stream
+from tests.engine_answers import Answer, Hold, Part, stream
 from tests.engine_says import DONE, Say, delta
 from tests.node import Node, member
 from tests.served import Served, served
@@ -19,7 +19,7 @@ from tests.served import Served, served
 
 def gated(gate: asyncio.Event) -> Answer:
     """A stream that goes on when the gate is set."""
-    parts = [delta("", role="assistant"), delta("one "), Hold(gate), delta("two")]
+    parts: list[Part] = [delta("", role="assistant"), delta("one "), Hold(gate), delta("two")]
     return stream([*parts, delta(finish="stop"), DONE])
 
 
@@ -59,7 +59,7 @@ async def test_hup_with_and_without_a_change_never_ends_the_process(tmp_path: Pa
     assert (added.status, chat.deployment, other.status) == (200, "b", 404)
 
 
-BROKEN = {
+BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "a syntax error": lambda text: text + b"\n  - [oops",
     "an invalid tier": lambda text: text.replace(b"interactive:", b"interactiv:"),
     "empty": lambda text: b"",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.client import PATHS
@@ -189,11 +191,12 @@ async def test_a_pin_without_fallbacks_follows_none() -> None:
 async def test_a_client_may_refuse_fallbacks(how: str) -> None:
     node, engines = reference()
     engines["primary"].otherwise = FakeEngine(status=500).otherwise
-    more = {"headers": {"X-No-Fallback": "true"}} if how == "header" else {}
-    more |= {"disable_fallbacks": True} if how == "body" else {}
+    more: dict[str, Any] = {"disable_fallbacks": True}
+    if how == "header":
+        more = {"headers": {"X-No-Fallback": "true"}}
 
     async with gateway(node) as g:
-        reply = await g.client.ask("primary-chat", **more)  # type: ignore[arg-type]
+        reply = await g.client.ask("primary-chat", **more)
 
     assert reply.status == 500
     assert engines["burst"].requests == []
