@@ -23,7 +23,7 @@ class Wire:
         self._writer = writer
 
     async def request(self) -> bytes:
-        """The next request's body; raises IncompleteReadError if the client leaves before its end."""
+        """The next request's body; IncompleteReadError if the client leaves before its end."""
         head = await self.head()
         length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
         return await self._reader.readexactly(int(length))

@@ -245,9 +245,7 @@ async def test_a_port_where_nobody_listens_fails_to_connect(client: Client) -> N
         free.bind(("127.0.0.1", 0))
         target = Target("127.0.0.1", free.getsockname()[1])
 
-    with pytest.raises(
-        ConnectFailed, match=r"cannot connect to 127\.0\.0\.1:\d+: Connection refused"
-    ):
+    with pytest.raises(ConnectFailed, match=r"to 127\.0\.0\.1:\d+: Connection refused$"):
         await ask(client, target)
 
 
@@ -345,7 +343,7 @@ async def test_closing_the_client_ends_an_attempt_to_connect() -> None:
             await pending
 
 
-async def test_ten_thousand_bytes_of_head_and_body_arrive_as_they_were_given(
+async def test_head_and_body_arrive_as_they_were_given(
     client: Client,
 ) -> None:
     seen: list[bytes] = []

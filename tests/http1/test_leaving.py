@@ -73,7 +73,7 @@ async def test_the_engine_sees_a_cancelled_caller_leave(
         assert client.open_connections == 0
 
 
-async def test_thirty_requests_each_cancelled_by_the_next_leave_one_connection(
+async def test_requests_that_are_each_cancelled_by_the_next_leave_one_connection(
     client: Client,
 ) -> None:
     """CAN-05."""
@@ -126,7 +126,7 @@ async def test_abort_drops_what_was_not_read_and_a_later_read_raises(client: Cli
             await answer.read()
 
 
-async def test_abort_after_the_end_does_not_touch_the_connection_s_next_request(
+async def test_abort_after_the_end_leaves_the_connection_s_next_request_alone(
     client: Client,
 ) -> None:
     async def script(wire: Wire) -> None:

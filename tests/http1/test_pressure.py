@@ -118,7 +118,7 @@ async def test_an_answer_that_begins_early_does_not_stop_the_body(client: Client
         assert client.open_connections <= 1
 
 
-async def test_an_engine_that_resets_while_the_body_is_being_sent_is_no_answer(
+async def test_a_reset_while_the_body_is_being_sent_is_no_answer(
     client: Client,
 ) -> None:
     async def script(wire: Wire) -> None:
