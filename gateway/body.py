@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 import msgspec
 
 from gateway.config.refused import is_refused
 from gateway.errors import BadRequest, TooLarge
+from gateway.routing.table import TASK_PREFIX
 
 Fields = dict[str, msgspec.Raw]
+HeaderMap = Mapping[bytes, bytes]  # names in lower case
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 _decode_top = msgspec.json.Decoder(Fields).decode
 # Unrolled, so that a string of many megabytes is passed over at the speed of the regex engine.
@@ -30,12 +35,37 @@ _KINDS: dict[type, tuple[msgspec.json.Decoder[Any], str]] = {
 }
 
 
+class ClientLeft(Exception):
+    """The client closed its connection; nobody reads an answer any more."""
+
+
 def too_large(max_bytes: int) -> TooLarge:
     """The error for a body above the limit."""
     return TooLarge(f"the body is above the limit of {max_bytes} bytes ({_LIMIT})")
 
 
 _LIMIT = "gateway_settings.max_body_mb"
+
+
+async def read_body(headers: HeaderMap, receive: Receive, max_bytes: int) -> bytes:
+    """The whole body, inflated. Raises TooLarge without reading the rest; ClientLeft."""
+    declared = headers.get(b"content-length", b"0")
+    if not declared.isdigit() or int(declared) > max_bytes:
+        raise too_large(max_bytes)
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeft
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        more = message.get("more_body", False)
+        if size > max_bytes:
+            raise too_large(max_bytes)
+    body = parts[0] if len(parts) == 1 else b"".join(parts)
+    encoding = headers.get(b"content-encoding")
+    return body if encoding is None else inflate(body, encoding, max_bytes)
 
 
 def inflate(body: bytes, encoding: bytes, max_bytes: int) -> bytes:
@@ -131,6 +161,22 @@ def low_estimate(fields: Fields, body: bytes) -> int:
         if name in fields and _TOKEN_IDS.match(fields[name]):
             return 0
     return len(body) // 8
+
+
+def task_of(fields: Fields, header: bytes | None, model: str | None) -> str | None:
+    """The task of X-Task, metadata.task or a model name task/NAME; two that differ are refused."""
+    said: set[str] = set()
+    if header is not None:
+        said.add(header.decode("latin-1").strip())
+    if "metadata" in fields:
+        task = (read(fields, "metadata", dict) or {}).get("task")
+        if isinstance(task, str):
+            said.add(task)
+    if model is not None and model.startswith(TASK_PREFIX):
+        said.add(model.removeprefix(TASK_PREFIX))
+    if len(said) > 1:
+        raise BadRequest("the request names two different tasks: send one", code="two_tasks")
+    return said.pop() if said else None
 
 
 def _position(wrong: msgspec.DecodeError) -> str:

@@ -20,7 +20,8 @@ from gateway.config.reach import Bound
 from gateway.config.wording import bound_text
 from gateway.errors import GatewayError
 from gateway.keys import KeyRing
-from gateway.routing.choose import Candidate, RequestFacts, candidates
+from gateway.routing.choose import candidates
+from gateway.routing.facts import Candidate, RequestFacts
 from gateway.routing.health import Health
 from gateway.routing.table import (
     Group,

@@ -7,19 +7,15 @@ only fixes status 200, so that a later failure can be told by an event alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Callable
 
+from gateway.body import Send
 from gateway.config.config import Dialect
 from gateway.dialects import HEARTBEAT, error_event
 from gateway.errors import GatewayError
 from gateway.errors import body as error_body
 from gateway.errors import headers as error_headers
 from gateway.exchange import Headers
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 _EVENT_STREAM = (b"content-type", b"text/event-stream; charset=utf-8")
 _BODY = "http.response.body"

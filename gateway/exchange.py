@@ -11,9 +11,11 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.config.config import Deployment, Dialect
-from gateway.keys import Client
-from gateway.routing.choose import RequestFacts
+from gateway.config.config import Config, Deployment, Dialect
+from gateway.errors import GatewayError
+from gateway.keys import Client, KeyRing
+from gateway.routing.facts import RequestFacts
+from gateway.routing.table import RouteTable
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -61,6 +63,22 @@ class TimedOut(AttemptFailed):
     outcome = "timeout"
 
 
+class ErrorEvent(Exception):
+    """An error event inside a 200 stream; nothing that follows it counts."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__("error event")
+        self.data = data
+
+
+class GroupFailed(Exception):
+    """A group could not serve; `error` is what the client hears if nobody else can."""
+
+    def __init__(self, error: GatewayError, *, overflow: bool = False) -> None:
+        super().__init__(error.message)
+        self.error, self.overflow = error, overflow
+
+
 class Answer(Protocol):
     """An engine's answer whose head is in. Bytes are de-framed, in the client's dialect."""
 
@@ -82,6 +100,29 @@ class Sender(Protocol):
 
     async def send(self, request: Request, deployment: Deployment) -> Answer:
         """The answer, as soon as its head is in. Raises AttemptFailed; closes on cancellation."""
+
+
+class Senders:
+    """The sender of each request: the relay where the engine speaks its dialect, or the bridge."""
+
+    def __init__(self, relay: Sender, bridge: Sender | None) -> None:
+        self._relay, self._bridge = relay, bridge
+
+    async def send(self, request: Request, deployment: Deployment) -> Answer:
+        """See Sender."""
+        if self._bridge is None or request.dialect in deployment.relays:
+            return await self._relay.send(request, deployment)
+        return await self._bridge.send(request, deployment)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """One revision of the file, ready to serve. A request keeps the one that it began with."""
+
+    config: Config
+    table: RouteTable
+    keys: KeyRing
+    revision: str
 
 
 async def read_whole(answer: Answer, limit: int | None = None) -> bytes:

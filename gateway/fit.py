@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 from gateway.body import Fields, read
-from gateway.config.config import Deployment
-from gateway.dialects import ASKS_FOR_USAGE
+from gateway.config.config import Deployment, Dialect
+from gateway.dialects import ASKS_FOR_USAGE, SUFFIXES
 from gateway.errors import BadRequest
 from gateway.exchange import Request
 
@@ -87,3 +88,20 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         else:
             merged[key] = value
     return merged
+
+
+def address(deployment: Deployment) -> tuple[str, int, bool]:
+    """Host, port and whether by TLS, from the `api_base` as it is written."""
+    base = urlsplit(deployment.api_base or "")
+    tls = base.scheme == "https"
+    return base.hostname or "", base.port or (443 if tls else 80), tls
+
+
+def head(deployment: Deployment, dialect: Dialect) -> bytes:
+    """The part of a request's head that never changes. Only listed headers ever go up."""
+    base = urlsplit(deployment.api_base or "")
+    key = f"Authorization: Bearer {deployment.api_key}\r\n" if deployment.api_key else ""
+    return (
+        f"POST {base.path.rstrip('/')}{SUFFIXES[dialect]} HTTP/1.1\r\nHost: {base.netloc}\r\n{key}"
+        "Content-Type: application/json\r\nAccept-Encoding: identity\r\nUser-Agent: signalbox\r\n"
+    ).encode("latin-1")

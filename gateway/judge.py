@@ -23,9 +23,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
-from gateway.config.config import Dialect
+from gateway.config.config import Deployment, Dialect
 from gateway.errors import GatewayError, is_anthropic
 from gateway.exchange import AttemptFailed, Headers, TimedOut
+from gateway.routing.health import Health
 
 Kind = Literal["ok", "retry", "throttled", "loading", "overflow", "client", "operator", "timeout"]
 
@@ -48,6 +49,7 @@ _INNER = re.compile(
     r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\b[\w.-]+:\d{2,5}\b(?!\d)"
 )
 _MAX_TEXT = 2048
+_MAX_REST_S = 3600.0  # however long a Retry-After
 LOADING_REST_S = 1.0  # how soon a loading engine is asked again where it names no time
 _RETRIED = frozenset({408, 425, 429})
 
@@ -221,3 +223,16 @@ class EngineSaid(GatewayError):
         )
         self.verdict = verdict
         self.own_body = None if operator else verdict.body
+
+
+def tell(
+    health: Health, deployment: Deployment, verdict: Verdict, *, trial: bool, now: float
+) -> None:
+    """What a verdict means for the health of its deployment; see the table above."""
+    if verdict.kind in ("ok", "client", "overflow"):
+        health.succeeded(deployment.id, trial=trial)
+    elif verdict.kind in ("retry", "timeout"):
+        health.failed(deployment, now)
+    elif verdict.kind in ("throttled", "loading"):
+        seconds = min(verdict.retry_after_s or 0.0, _MAX_REST_S)
+        health.rest(deployment.id, now, seconds, by_own_word=verdict.kind == "throttled")

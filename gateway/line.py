@@ -48,8 +48,8 @@ class Line(Generic[T]):
     ) -> T:
         """What `ask` gives once it gives something, or raises. Raises TooLate after `seconds`.
 
-        `opens_in` tells the first of the line when to ask again without any news: seconds,
-        or None. A `picky` waiter may go on waiting while the next in line is served: what is free is not
+        `opens_in` tells the first of the line when to ask again without news: seconds, or None.
+        A `picky` waiter may go on waiting while the next in line is served: what is free is not
         what it can use.
         """
         got: asyncio.Future[T] = asyncio.get_running_loop().create_future()

@@ -8,7 +8,7 @@ from random import Random
 
 from gateway.config.config import Dialect
 from gateway.errors import ContextTooLong, GatewayError, NothingServes, Saturated, UnsupportedRoute
-from gateway.routing.choose import Decision
+from gateway.routing.facts import Decision
 from gateway.routing.table import Group
 
 

@@ -20,10 +20,11 @@ import structlog
 from common.problems import Problem
 from gateway.api.app import build as build_pages
 from gateway.api.view import Phase
+from gateway.body import Receive, Send
 from gateway.config.config import Config
-from gateway.delivery import Receive, Send
 from gateway.dialects import PATHS
 from gateway.errors import GatewayError, Unauthorized
+from gateway.exchange import Senders, Serving
 from gateway.http1.client import Client as HttpClient
 from gateway.keys import Client, KeyRing
 from gateway.records.activity import ActivityLog
@@ -32,7 +33,7 @@ from gateway.records.record import Record
 from gateway.records.state import DeploymentState, NowState
 from gateway.records.usage import Usage
 from gateway.relay.admission import Admission
-from gateway.relay.app import Relay, Serving
+from gateway.relay.app import Relay
 from gateway.relay.attempt import EngineSender
 from gateway.routing.health import Health
 from gateway.routing.limits import Limits
@@ -67,10 +68,9 @@ class Gateway:
         )
         self.metrics = Metrics(now=self.now, lost=lambda: self.activity.lost)
         self.relay = Relay(
-            self._serving(config),
+            serving=self._serving(config),
             admission=self._admission,
-            relay=EngineSender(self._http),
-            bridge=None,
+            sender=Senders(EngineSender(self._http), bridge=None),
             wall=lambda: datetime.now(UTC),
             on_record=self._record,
             on_refused=self._refused,
@@ -114,15 +114,15 @@ class Gateway:
         limits, health, at = self._admission.limits, self._admission.health, self._admission.clock()
         states = []
         for deployment in self.config.deployments:
-            rpm_used, tpm_used = limits.window(deployment.id, at)
+            use = limits.use(deployment.id, at)
             states.append(
                 DeploymentState(
                     id=deployment.id,
                     group=deployment.group,
                     tier=self.config.tiers[deployment.group],
-                    in_flight=limits.in_flight(deployment.id),
-                    rpm_used=rpm_used,
-                    tpm_used=tpm_used,
+                    in_flight=use.in_flight,
+                    rpm_used=len(use.calls),
+                    tpm_used=use.tokens,
                     rests_s=health.rests(deployment.id, at),
                 )
             )
@@ -165,7 +165,9 @@ class Gateway:
         running = list(self.relay.running)
         if running:
             await asyncio.wait(running, timeout=self.config.drain_s)
-        self.relay.stop_all()
+        for task, trace in self.relay.running.items():
+            trace.stopped = True  # so that its client is told
+            task.cancel()
         if self.relay.running:
             await asyncio.wait(list(self.relay.running), timeout=2.0)
 

@@ -19,10 +19,8 @@ _DONE = b"[DONE]"
 _BLANK = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _LINE = re.compile(rb"\r\n|\n|\r")
 MAX_EVENT_BYTES = 16 * 1024 * 1024
-
-
-class TooLong(Exception):
-    """An event that never ends: more than MAX_EVENT_BYTES without a blank line."""
+# What stands for an event that goes on beyond that: as good as an error event.
+_ENDLESS = b'{"error":{"message":"the engine sent an event without an end","code":502}}'
 
 
 class Scanner:
@@ -74,7 +72,7 @@ class Scanner:
             start = end
         self._rest = data[start:] if self.error is None else b""
         if len(self._rest) > MAX_EVENT_BYTES:
-            raise TooLong
+            self.error = _ENDLESS
         out.append(data[kept_from:start])
         return b"".join(out) if len(out) > 1 else out[0]
 

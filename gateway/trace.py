@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 import msgspec
 
 from gateway.config.config import Deployment, Dialect
+from gateway.errors import GatewayError
 from gateway.exchange import Headers
 from gateway.keys import Client
 from gateway.records.record import Attempt, Outcome, Record, Usage
+from gateway.routing.facts import Wait
 from gateway.routing.table import Route
 from gateway.sse import Scanner
 
@@ -33,7 +35,7 @@ class Trace:
     deployment: Deployment | None = None
     attempt_number: int = 0
     attempts: list[Attempt] = field(default_factory=list)
-    queued_s: float = 0.0
+    wait: Wait = field(default_factory=lambda: Wait(0.0))
     first_content: float | None = None
     status: int = 499  # until one is sent
     outcome: Outcome = "failed"
@@ -54,6 +56,13 @@ class Trace:
         found.append((b"x-gateway-attempts", b"%d" % self.attempt_number))
         found.append((b"x-gateway-config", self.config.encode()))
         return found
+
+    def failed(self, error: GatewayError, *, started: bool) -> GatewayError:
+        """The request ends with this error, told as an event if the response has started."""
+        self.error = error.shown_code
+        self.status = 200 if started else error.shown_status
+        self.outcome = "refused" if 400 <= self.status < 500 else "failed"
+        return error
 
     def saw(self, scanner: Scanner, prompt_tokens: int) -> None:
         """A stream that reached the client: its usage, or an estimate from its content events."""
@@ -105,7 +114,7 @@ class Trace:
             status=self.status,
             outcome=self.outcome,
             error=self.error,
-            queue_ms=round(self.queued_s * 1000, 3),
+            queue_ms=round(self.wait.waited_s * 1000, 3),
             ttft_ms=_ms(self.started, self.first_content),
             duration_ms=round((now - self.started) * 1000, 3),
             prompt_tokens=usage.prompt_tokens,

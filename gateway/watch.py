@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from gateway.delivery import Receive
+from gateway.body import Receive
 from gateway.trace import Trace
 
 _QUICK_S = 0.02  # many requests end sooner, and need nobody who watches their client

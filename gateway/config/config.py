@@ -146,7 +146,9 @@ class Config:
     tier_rules: Mapping[TierName, TierRule]
     aliases: Mapping[str, Alias] = field(default_factory=dict)
     pins: Mapping[str, Pin] = field(default_factory=dict)
-    fallbacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # group or alias -> groups
+    fallbacks: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # group or alias -> groups
     context_window_fallbacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     default_fallbacks: tuple[str, ...] = ()
     max_fallbacks: int | None = None  # hops; None: no limit, 0: no fallback at all

@@ -12,6 +12,7 @@ import contextlib
 import socket
 import ssl
 from dataclasses import dataclass
+from typing import Any
 
 from gateway.http1.connection import Connection
 from gateway.http1.dial import dial, reason
@@ -151,13 +152,13 @@ class Client:
             )
         )
         try:
-            # Shielded: uvloop, cancelled in here, closes the descriptor under the socket object,
-            # which then closes it again when it may be another's.
+            # Shielded: uvloop, cancelled in here, may drop a connection without telling it, and
+            # older releases close a descriptor twice, when it may be another's.
             _, connection = await asyncio.shield(making)
         except asyncio.CancelledError:
             with contextlib.suppress(OSError):
                 plain.shutdown(socket.SHUT_RDWR)  # the engine sees it now; a handshake fails
-            making.add_done_callback(_close_unused)
+            making.add_done_callback(lambda made: _close_unused(made, plain))
             raise
         return connection
 
@@ -174,10 +175,12 @@ def _discard(task: asyncio.Task[Connection]) -> None:
         task.result().abort()
 
 
-def _close_unused(making: asyncio.Future[tuple[asyncio.Transport, Connection]]) -> None:
-    """Close a connection that was made after its request had gone."""
-    if not making.cancelled() and making.exception() is None:
-        making.result()[1].abort()
+def _close_unused(made: asyncio.Future[tuple[Any, Connection]], plain: socket.socket) -> None:
+    """Close a connection that was made after its request had gone, or its socket if none was."""
+    if made.cancelled() or made.exception() is not None:
+        plain.close()
+    else:
+        made.result()[1].abort()
 
 
 def _leaving() -> bool:

@@ -11,43 +11,18 @@ against an engine.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Set
 from random import Random
 
-from gateway.judge import Verdict
+from gateway.judge import Verdict, tell
 from gateway.line import Line, TooLate
-from gateway.routing.choose import Candidate, Decision, RequestFacts, candidates
+from gateway.routing.choose import candidates
+from gateway.routing.facts import Admitted, Decision, Full, NoCandidate, RequestFacts, Wait
 from gateway.routing.health import Health
-from gateway.routing.limits import Limits, Permit
+from gateway.routing.limits import Limits
 from gateway.routing.table import Group
-
-_MAX_REST_S = 3600.0  # however long a Retry-After
-_NOBODY: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """A permit, the candidate it is for, and whether the attempt is a trial."""
-
-    permit: Permit
-    candidate: Candidate
-    trial: bool
-
-
-class NoCandidate(Exception):
-    """Nobody in the group may serve this request now."""
-
-    def __init__(self, decision: Decision) -> None:
-        self.decision = decision
-
-
-class Full(Exception):
-    """The group is saturated, and the wait is over or not allowed. `opens_in_s` may be infinite."""
-
-    def __init__(self, opens_in_s: float) -> None:
-        self.opens_in_s = opens_in_s
 
 
 class Admission:
@@ -64,13 +39,8 @@ class Admission:
         """How many requests wait for a group."""
         return len(self._lines.get(group, ()))
 
-    def try_now(
-        self,
-        group: Group,
-        facts: RequestFacts,
-        without: frozenset[str] = _NOBODY,
-        *,
-        early: bool = False,
+    def _try(
+        self, group: Group, facts: RequestFacts, without: Set[str], *, early: bool = False
     ) -> Admitted:
         """A permit that is free now, the line left aside. Raises NoCandidate or Full."""
         now, tokens = self.clock(), facts.prompt_tokens + facts.max_tokens
@@ -90,15 +60,15 @@ class Admission:
         raise Full(opens_in)
 
     async def admit(
-        self, group: Group, facts: RequestFacts, without: frozenset[str], max_wait_s: float
+        self, group: Group, facts: RequestFacts, without: Set[str], wait: Wait
     ) -> Admitted:
-        """A permit, after waiting up to `max_wait_s`. Raises NoCandidate or Full."""
+        """A permit, after waiting within the request's budget. Raises NoCandidate or Full."""
         opens_in = math.inf
 
         def ask() -> Admitted | None:
             nonlocal opens_in
             try:
-                return self.try_now(group, facts, without)
+                return self._try(group, facts, without)
             except Full as full:
                 opens_in = full.opens_in_s
                 return None
@@ -106,18 +76,31 @@ class Admission:
         line = self._lines.get(group.name)
         if not line and (admitted := ask()) is not None:
             return admitted
-        if max_wait_s <= 0 or self.waiting(group.name) >= group.rule.max_waiting:
+        seconds = min(wait.left_s, group.rule.max_wait_s)
+        if seconds <= 0 or self.waiting(group.name) >= group.rule.max_waiting:
             raise Full(opens_in)
         if line is None:
             line = self._lines[group.name] = Line(lambda admitted: self.give_back(admitted, 0))
+        started = self.clock()
         try:
             return await line.wait(
-                ask, lambda: self._opens_in(group, facts), max_wait_s, picky=bool(without)
+                ask, lambda: self._opens_in(group, facts), seconds, picky=bool(without)
             )
         except TooLate:
             raise Full(opens_in) from None
+        finally:
+            wait.spent(self.clock() - started)
 
-    def anybody(self, group: Group, facts: RequestFacts, without: frozenset[str]) -> bool:
+    def free(
+        self, groups: list[Group], facts: RequestFacts, without: Set[str], *, early: bool = False
+    ) -> Admitted | None:
+        """A permit that is free now in one of the groups, or None. `early`: see choose.py."""
+        for group in groups:
+            with contextlib.suppress(NoCandidate, Full):
+                return self._try(group, facts, without, early=early)
+        return None
+
+    def anybody(self, group: Group, facts: RequestFacts, without: Set[str]) -> bool:
         """True if some deployment outside `without` is well, be it free or not."""
         found = self._decide(group, facts, self.clock()).candidates
         return any(c.deployment.id not in without for c in found)
@@ -129,16 +112,9 @@ class Admission:
         return [seconds for seconds in rests if seconds is not None]
 
     def told(self, admitted: Admitted, verdict: Verdict) -> None:
-        """What an attempt's verdict means for the health of its deployment."""
-        deployment, kind = admitted.permit.deployment, verdict.kind
-        if kind in ("ok", "client", "overflow"):
-            self.health.succeeded(deployment.id, trial=admitted.trial)
-        elif kind in ("retry", "timeout"):
-            self.health.failed(deployment, self.clock())
-        elif kind in ("throttled", "loading"):
-            seconds = min(verdict.retry_after_s or 0.0, _MAX_REST_S)
-            own_word = kind == "throttled"
-            self.health.rest(deployment.id, self.clock(), seconds, by_own_word=own_word)
+        """Tell health what became of an attempt."""
+        deployment = admitted.permit.deployment
+        tell(self.health, deployment, verdict, trial=admitted.trial, now=self.clock())
 
     def give_back(self, admitted: Admitted, used_tokens: int) -> None:
         """The attempt is over: its permit goes back, and those who wait choose again."""

@@ -5,12 +5,9 @@ The only file beside http1/ that touches that client: its errors become ours her
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
-from gateway.config.config import Deployment, Dialect
-from gateway.dialects import SUFFIXES
+from gateway.config.config import Deployment
 from gateway.exchange import Answer, Broken, Headers, NotConnected, Request
-from gateway.fit import Fit
+from gateway.fit import Fit, address, head
 from gateway.http1.client import Client, Response, Target
 from gateway.http1.errors import ClientError, ConnectFailed
 
@@ -21,25 +18,9 @@ class _Line:
     __slots__ = ("deployment", "fit", "heads", "target")
 
     def __init__(self, deployment: Deployment) -> None:
-        self.deployment = deployment
-        self.fit = Fit.of(deployment)
-        base = urlsplit(deployment.api_base or "")
-        tls = base.scheme == "https"
-        host, port = base.hostname or "", base.port or (443 if tls else 80)
-        self.target = Target(host, port, tls)
-        self.heads: dict[Dialect, bytes] = {
-            dialect: _head(base.path.rstrip("/") + SUFFIXES[dialect], base.netloc, deployment)
-            for dialect in deployment.relays
-        }
-
-
-def _head(path: str, netloc: str, deployment: Deployment) -> bytes:
-    """The part of a request's head that never changes. Only listed headers ever go up."""
-    key = f"Authorization: Bearer {deployment.api_key}\r\n" if deployment.api_key else ""
-    return (
-        f"POST {path} HTTP/1.1\r\nHost: {netloc}\r\n{key}Content-Type: application/json\r\n"
-        "Accept-Encoding: identity\r\nUser-Agent: signalbox\r\n"
-    ).encode("latin-1")
+        self.deployment, self.fit = deployment, Fit.of(deployment)
+        self.target = Target(*address(deployment))
+        self.heads = {dialect: head(deployment, dialect) for dialect in deployment.relays}
 
 
 class EngineAnswer:
@@ -73,14 +54,14 @@ class EngineSender:
             line = self._lines[deployment.id] = _Line(deployment)
         body = line.fit.body(request)
         up = b"".join(b"%b: %b\r\n" % header for header in request.headers.items())
-        head = b"%bX-Request-Id: %b\r\n%bContent-Length: %d\r\n\r\n" % (
+        start = b"%bX-Request-Id: %b\r\n%bContent-Length: %d\r\n\r\n" % (
             line.heads[request.dialect],
             request.id,
             up,
             len(body),
         )
         try:
-            return EngineAnswer(await self._client.post(line.target, head, body))
+            return EngineAnswer(await self._client.post(line.target, start, body))
         except ConnectFailed as error:
             raise NotConnected(str(error)) from error
         except ClientError as error:

@@ -19,26 +19,27 @@ from gateway.alarm import Alarm
 from gateway.delivery import ClientStalled, Delivery
 from gateway.dialects import ASKS_FOR_USAGE, read_body
 from gateway.errors import GatewayError
-from gateway.exchange import Answer, AttemptFailed, Broken, Request, TimedOut, read_whole
+from gateway.exchange import (
+    Answer,
+    AttemptFailed,
+    Broken,
+    ErrorEvent,
+    GroupFailed,
+    Request,
+    Serving,
+    TimedOut,
+    read_whole,
+)
 from gateway.judge import OK, EngineSaid, Verdict, judge, judge_event, judge_failure
-from gateway.relay.admission import Admitted, Full, NoCandidate
-from gateway.relay.stream import ErrorEvent, EventStream, Limits
+from gateway.relay.stream import EventStream
+from gateway.routing.facts import Admitted, Full, NoCandidate, Wait
 from gateway.routing.plan import MAX_PAUSE_S, Plan, pause_s
-from gateway.routing.table import Group, Route, Stage
+from gateway.routing.table import Group, Stage
 from gateway.sse import Scanner
 from gateway.trace import Trace
 
 if TYPE_CHECKING:
-    from gateway.relay.app import Relay, Serving
-
-_MAX_ERROR_BYTES = 1024 * 1024
-
-
-class _Failed(Exception):
-    """A group could not serve; `error` is what the client hears if nobody else can."""
-
-    def __init__(self, error: GatewayError, *, overflow: bool = False) -> None:
-        self.error, self.overflow = error, overflow
+    from gateway.relay.app import Relay
 
 
 class Turn:
@@ -49,116 +50,91 @@ class Turn:
     ) -> None:
         self.relay, self.admission, self.config = relay, relay.admission, serving.config
         self.request, self.delivery, self.trace = request, delivery, trace
-        self.groups = serving.table.groups
+        self.groups, self.wait = serving.table.groups, trace.wait
 
-    async def serve(self, plan: Plan, route: Route) -> None:
+    async def serve(self, plan: Plan) -> None:
         """Try the groups, each once, until one serves; else raise what the first one said."""
-        self.wait_left_s = self.groups[route.group].rule.max_wait_s
         first: GatewayError | None = None
         while stage := plan.next():
             try:
                 return await self._in_group(stage, plan)
-            except _Failed as failed:
+            except GroupFailed as failed:
                 first = first or failed.error
                 plan.failed(stage, overflow=failed.overflow)
-        if not self.trace.attempts:  # nowhere else to go: one that rests is tried early
-            for name in plan.tried:
-                try:
-                    early = self.admission.try_now(
-                        self.groups[name], self.request.facts, early=True
-                    )
-                except (NoCandidate, Full):
-                    continue
+        if not self.trace.attempts:  # nowhere else to go
+            groups = [self.groups[name] for name in plan.tried]
+            early = self.admission.free(groups, self.request.facts, set(), early=True)
+            if early is not None:
                 verdict = await self._attempt(early, spare=False)
-                if verdict.kind == "ok":
-                    return None
-                raise EngineSaid(verdict)
-        raise first or GatewayError("no group to try")
+                first = None if verdict.kind == "ok" else EngineSaid(verdict)
+        if first is not None:
+            raise first
+        return None
 
     async def _in_group(self, stage: Stage, plan: Plan) -> None:
-        """Try a group's candidates, `num_retries` times more than once. Raises _Failed.
+        """Try a group's candidates, `num_retries` times more than once. Raises GroupFailed.
 
         1. Members not tried yet come first, without a pause.
         2. Then a tried one, after a pause: the engine's own Retry-After, or growing, with jitter.
         3. Never one that ran into its limit or refused our key, and none that rests by our count.
         """
-        group = self.groups[stage.group]
-        tried: frozenset[str] = frozenset()
-        barred: frozenset[str] = frozenset()
+        group, retries = self.groups[stage.group], self.config.num_retries
+        tried: set[str] = set()
+        barred: set[str] = set()
         admitted = await self._first(group, stage)
-        for retries_left in range(self.config.num_retries, -1, -1):
+        while True:
             deployment = admitted.permit.deployment
-            tried |= {deployment.id}
-            others = retries_left > 0 and len(tried) < len(group.members)
+            tried.add(deployment.id)
+            others = retries > 0 and len(tried) < len(group.members)
             verdict = await self._attempt(admitted, spare=others or plan.has_more(stage))
             if verdict.kind == "ok":
                 return
             if verdict.kind == "client":
                 raise EngineSaid(verdict)
             if verdict.kind in ("timeout", "operator"):
-                barred |= {deployment.id}
+                barred.add(deployment.id)
             again = None
-            if retries_left and verdict.kind != "overflow":
-                number = self.config.num_retries - retries_left
-                again = await self._again(group, verdict, tried, barred, number)
+            if retries > 0 and verdict.kind != "overflow":
+                pause = pause_s(self.config.num_retries - retries, self.admission.random)
+                again = await self._again(group, verdict, tried, barred, pause)
             if again is None:
-                raise _Failed(EngineSaid(verdict), overflow=verdict.kind == "overflow")
-            admitted = again
+                raise GroupFailed(EngineSaid(verdict), overflow=verdict.kind == "overflow")
+            admitted, retries = again, retries - 1
 
     async def _again(
-        self,
-        group: Group,
-        verdict: Verdict,
-        tried: frozenset[str],
-        barred: frozenset[str],
-        number: int,
+        self, group: Group, verdict: Verdict, tried: set[str], barred: set[str], pause: float
     ) -> Admitted | None:
         """A permit for another attempt in the group, or None; see _in_group for the cases."""
         facts = self.request.facts
-        try:
-            return self.admission.try_now(group, facts, tried)  # 1.
-        except (NoCandidate, Full):
-            pass
+        if (other := self.admission.free([group], facts, tried)) is not None:  # 1.
+            return other
         if verdict.kind == "throttled":  # 2. by its own word
             pause = verdict.retry_after_s or 0.0
-            if pause > MAX_PAUSE_S:
-                return None
-        elif self.admission.anybody(group, facts, barred):  # 2. and 3.
-            pause = pause_s(number, self.admission.random)
-        else:
+        elif not self.admission.anybody(group, facts, barred):  # 3.
+            return None
+        if pause > MAX_PAUSE_S:
             return None
         await asyncio.sleep(pause)
         try:
-            return await self._wait(group, barred)
+            return await self.admission.admit(group, facts, barred, self.wait)
         except (NoCandidate, Full):
             return None
 
     async def _first(self, group: Group, stage: Stage) -> Admitted:
-        """The first permit in a group. Raises _Failed, or Saturated where the file says reject."""
+        """The first permit in a group. Raises GroupFailed, or Saturated where the file says so."""
+        admission, facts = self.admission, self.request.facts
+        # A saturated fallback group is skipped, not waited for.
+        wait = Wait(0.0) if stage.hops else self.wait
         try:
-            if stage.hops:  # a saturated fallback group is skipped, not waited for
-                return await self.admission.admit(group, self.request.facts, frozenset(), 0.0)
-            return await self._wait(group, frozenset())
+            return await admission.admit(group, facts, frozenset(), wait)
         except NoCandidate as nobody:
-            rests, dialect = self.admission.rests(group), self.request.dialect
-            error = refusals.nobody(group, nobody.decision, dialect, rests)
-            raise _Failed(error, overflow=nobody.decision.too_long) from None
+            error = refusals.nobody(group, nobody.decision, facts.dialect, admission.rests(group))
+            raise GroupFailed(error, overflow=nobody.decision.too_long) from None
         except Full as full:
-            saturated = refusals.saturated(group, full.opens_in_s, self.admission.random)
+            saturated = refusals.saturated(group, full.opens_in_s, admission.random)
             if stage.hops == 0 and group.rule.on_saturation == "reject":
                 raise saturated from None
-            raise _Failed(saturated) from None
-
-    async def _wait(self, group: Group, without: frozenset[str]) -> Admitted:
-        """A permit within what is left of the request's one waiting budget."""
-        started = self.admission.clock()
-        seconds = min(self.wait_left_s, group.rule.max_wait_s)
-        try:
-            return await self.admission.admit(group, self.request.facts, without, seconds)
-        finally:
-            waited = self.admission.clock() - started
-            self.wait_left_s -= waited
-            self.trace.queued_s += waited
+            raise GroupFailed(saturated) from None
 
     async def _attempt(self, admitted: Admitted, *, spare: bool) -> Verdict:
         """One attempt; its permit is back and health told when it ends.
@@ -191,9 +167,9 @@ class Turn:
         try:
             with Alarm() as alarm:
                 alarm.set(first_s, TimedOut())
-                answer = await self.relay.sender(request, deployment).send(request, deployment)
+                answer = await self.relay.sender.send(request, deployment)
                 if not 200 <= answer.status < 300:
-                    body = await read_whole(answer, _MAX_ERROR_BYTES)
+                    body = await read_whole(answer, limit=1024 * 1024)
                     now = self.relay.wall()
                     return judge(answer.status, answer.headers, body, request.dialect, now)
                 kind = next((v for k, v in answer.headers if k == b"content-type"), b"")
@@ -221,10 +197,16 @@ class Turn:
             trace.first_content = self.admission.clock()
             self.admission.told(admitted, OK)
 
-        idle_s = admitted.permit.deployment.stream_idle_timeout_s
-        limits = Limits(idle_s, config.hold_s, config.client_write_timeout_s)
+        events = EventStream(
+            answer=answer,
+            delivery=self.delivery,
+            scanner=scanner,
+            idle_s=admitted.permit.deployment.stream_idle_timeout_s,
+            hold_s=config.hold_s,
+            write_s=config.client_write_timeout_s,
+            on_content=on_content,
+        )
         try:
-            events = EventStream(answer, self.delivery, scanner, limits, on_content)
             await events.pass_on(alarm, spare=spare)
         finally:
             if self.delivery.committed:  # else the attempt reached nobody and costs nothing

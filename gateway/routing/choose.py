@@ -6,41 +6,13 @@ Pure. The relay asks again whenever something changed: a permit came back, a res
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 
-from gateway.config.config import Deployment, Dialect
+from gateway.config.config import Deployment
+from gateway.routing.facts import Candidate, Decision, RequestFacts
 from gateway.routing.health import Health
 from gateway.routing.table import Group
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestFacts:
-    """What routing may know of a request."""
-
-    dialect: Dialect
-    prompt_tokens: int = 0  # a low estimate; 0 where it cannot be told: never left out for it
-    max_tokens: int = 1000  # what `tpm` reserves for the answer
-    fallbacks: bool = True  # False where the request itself asks for none
-    caller: str | None = None  # whose requests stay on one member, where the group has affinity
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A deployment that may serve this request, and why."""
-
-    deployment: Deployment
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Candidates in order, and (deployment, reason) for each that was left out."""
-
-    candidates: tuple[Candidate, ...]
-    left_out: tuple[tuple[Deployment, str], ...] = ()
-    too_long: bool = False  # somebody was left out for the window, and for nothing else
 
 
 def candidates(

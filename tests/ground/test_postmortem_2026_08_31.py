@@ -16,7 +16,8 @@ from gateway.config.config import Config, Upstream
 from gateway.config.load import load
 from gateway.config.reach import reaches
 from gateway.errors import UnknownTask
-from gateway.routing.choose import RequestFacts, candidates
+from gateway.routing.choose import candidates
+from gateway.routing.facts import RequestFacts
 from gateway.routing.health import Health
 from gateway.routing.table import RouteTable, Stage, after, build, resolve
 from tests.ground.repository import ROOT

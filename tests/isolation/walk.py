@@ -10,7 +10,8 @@ from __future__ import annotations
 from random import Random
 
 from gateway.config.config import Config, Dialect
-from gateway.routing.choose import RequestFacts, candidates
+from gateway.routing.choose import candidates
+from gateway.routing.facts import RequestFacts
 from gateway.routing.health import Health
 from gateway.routing.table import Route, RouteTable, Stage, after, build
 
