@@ -2,6 +2,7 @@
 # make install  .venv with the command `gateway`
 # make test     everything that CI runs
 # make bench    the gateway against direct, and against what else is installed
+# make stock    the stock LiteLLM proxy in .bench/litellm, which the tests boot
 # make lock     requirements/ made anew from pyproject.toml
 #
 # PYTHON=python3.12 make ...   another Python, 3.11 or newer, with pip 22.3 or newer
@@ -16,7 +17,7 @@ BIN := .venv/bin
 PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check --quiet
 LOCKED := install --require-hashes --no-compile -r requirements/build.txt
 
-.PHONY: install run test lint bench lock clean
+.PHONY: install run test lint bench stock lock clean
 .DELETE_ON_ERROR:
 
 install: .venv/.runtime
@@ -24,7 +25,7 @@ install: .venv/.runtime
 run: .venv/.local
 	@exec $(BIN)/python -m serving.embedded --port $(PORT) $(if $(MODEL),--model $(MODEL))
 
-test: lint
+test: lint stock
 	$(BIN)/python -m pytest -n 2
 
 lint: .venv/.dev
@@ -35,6 +36,9 @@ lint: .venv/.dev
 
 bench: .venv/.dev
 	$(BIN)/python -m bench
+
+stock: .venv/.dev
+	@$(BIN)/python -m tools.stock
 
 # Each stamp is newer than what it was made from, so a second call does nothing.
 .venv/.python:
@@ -61,6 +65,7 @@ lock: .venv/.dev
 	$(UV_COMPILE) pyproject.toml --extra local -c requirements/runtime.txt -o requirements/local.txt >/dev/null
 	$(UV_COMPILE) pyproject.toml --extra local --extra dev -c requirements/local.txt -c requirements/build.txt \
 	  -o requirements/dev.txt >/dev/null
+	$(UV_COMPILE) --group stock -c requirements/runtime.txt -o requirements/stock.txt >/dev/null
 
 clean:
 	rm -rf .venv dist run .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 
 class Alarm:
     """Cancels its task when its time comes, and turns that into the error that was set with it.
+
+    `task` is the task that enters it.
 
     `set` only writes two attributes while a timer is already under way that ends no later: the
     timer looks again when it rings. So a stream may move its limit with every read.
@@ -16,8 +18,8 @@ class Alarm:
 
     __slots__ = ("_cancels", "_due", "_error", "_handle", "_loop", "_rang", "_rings_at", "_task")
 
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self._task, self._loop = task, task.get_loop()
         self._handle: asyncio.TimerHandle | None = None
         self._due: float | None = None
         self._rings_at = 0.0
@@ -55,10 +57,7 @@ class Alarm:
         self._task.cancel()
 
     def __enter__(self) -> Self:
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("an alarm needs a task to wake")
-        self._task, self._cancels = task, task.cancelling()
+        self._cancels = self._task.cancelling()
         return self
 
     def __exit__(

@@ -29,7 +29,7 @@ LIMIT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 ASKS_FOR_USAGE: frozenset[Dialect] = frozenset({"chat", "completions"})
 
 
-class EventFacts(msgspec.Struct):
+class EventFacts(msgspec.Struct, gc=False):
     """What one event of a stream says."""
 
     content: bool = False  # text, reasoning, a refusal, or a tool's name or arguments
@@ -40,16 +40,16 @@ class EventFacts(msgspec.Struct):
     error: bool = False
 
 
-class _Function(msgspec.Struct):
+class _Function(msgspec.Struct, gc=False):
     name: str | None = None
     arguments: str | None = None
 
 
-class _Tool(msgspec.Struct):
+class _Tool(msgspec.Struct, gc=False):
     function: _Function | None = None
 
 
-class _Delta(msgspec.Struct):
+class _Delta(msgspec.Struct, gc=False):
     content: str | None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
@@ -58,18 +58,18 @@ class _Delta(msgspec.Struct):
     function_call: _Function | None = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     delta: _Delta | None = None
     text: str | None = None
     finish_reason: str | None = None
 
 
-class _Details(msgspec.Struct):
+class _Details(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
@@ -83,7 +83,7 @@ class _Usage(msgspec.Struct):
     cache_creation_input_tokens: int | None = None
 
 
-class _Chunk(msgspec.Struct):
+class _Chunk(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     error: msgspec.Raw | None = None
@@ -138,13 +138,21 @@ def read_event(dialect: Dialect, data: bytes) -> EventFacts | None:
             return _read_chunk(_chunk.decode(data))
         return _read_typed(_typed.decode(data))
     except msgspec.ValidationError:
+        pass  # JSON of another shape, or broken further on
+    except msgspec.DecodeError:
+        return None
+    try:
         return _read_loose(chat, data)
     except msgspec.DecodeError:
         return None
 
 
 def _read_chunk(chunk: _Chunk) -> EventFacts:
-    usage = chunk.usage
+    usage, choices = chunk.usage, chunk.choices
+    if usage is None and choices is not None and len(choices) == 1:  # the common one
+        only = choices[0]
+        if only.finish_reason is None and only.delta is not None and only.delta.content:
+            return CONTENT
     if not chunk.choices:
         if chunk.object == "error" or (chunk.error is not None and bytes(chunk.error) != b"null"):
             return EventFacts(error=True)

@@ -48,6 +48,8 @@ class Options:
 async def serve(options: Options) -> int:
     """Serve until told to stop. Returns the exit code; what is wrong is said in one line."""
     logs.configure()
+    # The writer of records runs beside the loop: its turns are short, and so must the wait be.
+    sys.setswitchinterval(0.001)
     loaded = await asyncio.to_thread(_load, options)
     print(render(loaded.problems), file=sys.stderr) if loaded.problems else None  # noqa: T201
     if loaded.config is None:

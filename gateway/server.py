@@ -8,6 +8,7 @@ signals, reload, drain.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -140,6 +141,10 @@ class Gateway:
         """Open the activity log and the counters; RecordsError says why that cannot be."""
         self.activity.start()
         await asyncio.to_thread(self.usage.start)
+        # What stands now stays: the collector need not look at it with every few requests.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 50, 100)
         self.phase = "ready"
 
     def swap(self, config: Config) -> tuple[str, ...]:
@@ -162,14 +167,13 @@ class Gateway:
         """Take nothing new; wait for what runs, at most `drain_s`; then end it with an error."""
         self.phase = "draining"
         self.relay.draining = True
-        running = list(self.relay.running)
-        if running:
+        if running := [trace.task for trace in self.relay.running]:
             await asyncio.wait(running, timeout=self.config.drain_s)
-        for task, trace in self.relay.running.items():
+        for trace in self.relay.running:
             trace.stopped = True  # so that its client is told
-            task.cancel()
-        if self.relay.running:
-            await asyncio.wait(list(self.relay.running), timeout=2.0)
+            trace.task.cancel()
+        if running := [trace.task for trace in self.relay.running]:
+            await asyncio.wait(running, timeout=2.0)
 
     async def stop(self) -> None:
         """Close connections to engines, write what waits, close the files."""

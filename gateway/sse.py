@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from gateway.config.config import Dialect
-from gateway.dialects import ASKS_FOR_USAGE, EventFacts, read_event
+from gateway.dialects import ASKS_FOR_USAGE, CONTENT, EventFacts, read_event
 from gateway.records.record import Usage
 
 _DONE = b"[DONE]"
@@ -57,16 +57,13 @@ class Scanner:
         start = kept_from = 0
         plain = b"\r" not in data
         while self.error is None:
-            if plain:
-                end = data.find(b"\n\n", start) + 2
-                if end == 1:
-                    break
-            else:
-                found = _BLANK.search(data, start)
-                if found is None:
-                    break
-                end = found.end()
-            if not self._read(data[start:end]):
+            # Nearly every event is one line and a blank one: a search for a single byte is enough.
+            line_end = data.find(b"\n", start) if plain else -1
+            one_line = line_end >= 0 and data.startswith(b"\n", line_end + 1)
+            end = line_end + 2 if one_line else _end_of_event(data, start)
+            if end < 0:
+                break
+            if not self._read(data[start:end], one_line=one_line):
                 out.append(data[kept_from:start])
                 kept_from = end
             start = end
@@ -95,19 +92,21 @@ class Scanner:
             return self.done or self.finished
         return self.done
 
-    def _read(self, event: bytes) -> bool:
+    def _read(self, event: bytes, *, one_line: bool = False) -> bool:
         """Note what an event says; False if it is to be left out."""
-        data = _data_of(event)
+        # JSON may have blanks around it: the common event is not cut to size first.
+        data = event[5:] if one_line and event.startswith(b"data:") else _data_of(event)
         if data is None:
             return True  # a comment, or fields without data: no content, nothing to judge
-        if data == _DONE:
-            self.done = True
-            return True
         facts = read_event(self._dialect, data)
+        if facts is CONTENT:
+            self.content_events += 1
+            return True
         if facts is None:
-            return False
+            self.done = self.done or data.strip() == _DONE
+            return data.strip() == _DONE
         if facts.error:
-            self.error = data
+            self.error = data.strip()
             return False
         self._note(facts)
         return not (facts.only_usage and self._drop_usage)
@@ -124,10 +123,14 @@ class Scanner:
             self.usage_is_final = self.finished
 
 
+def _end_of_event(data: bytes, start: int) -> int:
+    """Where the event at `start` ends, after its blank line; -1 if that has not arrived."""
+    found = _BLANK.search(data, start)
+    return -1 if found is None else found.end()
+
+
 def _data_of(event: bytes) -> bytes | None:
     """The data of an event, its lines joined; None if it has no data field."""
-    if event.startswith(b"data:") and event.find(b"\n") == len(event) - 2:  # the common one
-        return event[5:].strip()
     lines = [
         line[5:].removeprefix(b" ")
         for line in _LINE.split(event)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
@@ -17,11 +19,12 @@ from gateway.routing.table import Route
 from gateway.sse import Scanner
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Trace:
     """Filled in as a request goes its way. Times are those of the gateway's steady clock."""
 
     id: bytes
+    task: asyncio.Task[Any]  # that serves it
     at: datetime
     started: float
     client: Client

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from gateway.body import Receive
 from gateway.trace import Trace
@@ -14,8 +13,8 @@ _QUICK_S = 0.02  # many requests end sooner, and need nobody who watches their c
 class Watch:
     """Watches one client, from `begin` to `end`."""
 
-    def __init__(self, receive: Receive, task: asyncio.Task[Any], trace: Trace) -> None:
-        self._receive, self._task, self._trace = receive, task, trace
+    def __init__(self, receive: Receive, trace: Trace) -> None:
+        self._receive, self._task, self._trace = receive, trace.task, trace
         self._timer: asyncio.TimerHandle | None = None
         self._watcher: asyncio.Task[None] | None = None
 

@@ -5,7 +5,8 @@
         reply = await g.client.ask("chat")
 
 The gateway runs in the test's own loop under uvicorn, on a socket. On the way out the harness
-checks that no permit is held, and that no key or prompt is in any record or metric.
+checks that no permit is held, that no task of the gateway is left, and that no key or prompt is in
+any record or metric.
 """
 
 from __future__ import annotations
@@ -111,6 +112,7 @@ async def gateway(
 
     `leaks=True` leaves the look at permits and markers out, for tests that stop in the middle.
     """
+    before = asyncio.all_tasks()
     async with AsyncExitStack() as stack:
         for engine in {id(e): e for e in (*node.engines(), *others)}.values():
             await stack.enter_async_context(engine)
@@ -126,8 +128,22 @@ async def gateway(
             await running.idle()
             text = await running.metrics()
             assert not markers.seen(text), "a key or a prompt in the metrics"
+    if not leaks:
+        await until(lambda: not _left_over(before))
+        assert not _left_over(before), "tasks that nobody ended"
     if not leaks and activity.exists():
         assert not markers.seen(activity.read_bytes()), "a key or a prompt in a record"
+
+
+def _left_over(before: set[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
+    """Tasks of the gateway's code that began since and still run."""
+    now = asyncio.all_tasks() - before
+    return [t for t in now if "/gateway/" in _source(t.get_coro())]
+
+
+def _source(coroutine: object) -> str:
+    code = getattr(coroutine, "cr_code", None)
+    return getattr(code, "co_filename", "")
 
 
 @asynccontextmanager

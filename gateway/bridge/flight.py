@@ -97,14 +97,17 @@ class Flight:
             if self.stream and self.dialect == "completions":
                 self.usage_note = "the stock proxy asks no usage of completions streams"
             return
+        if self.dialect in ("embeddings", "rerank"):
+            completion = completion or None  # the proxy's own 0: nothing is written there
         # With `text_tokens` the details are the proxy's own count, not the engine's.
         own = _inner(said, "completion_tokens_details", "text_tokens") is not None
         reasoning = _inner(said, "completion_tokens_details", "reasoning_tokens")
+        cached = _inner(said, "prompt_tokens_details", "cached_tokens")
         self.usage = Usage(
             prompt_tokens=prompt,
-            cached_tokens=_inner(said, "prompt_tokens_details", "cached_tokens"),
+            cached_tokens=None if estimated else cached,
             completion_tokens=completion,
-            reasoning_tokens=None if own else reasoning,
+            reasoning_tokens=None if own or estimated else reasoning,
         )
         self.estimated = estimated
 

@@ -43,7 +43,12 @@ class Names:
         return self.config.tiers.get(group) if self.config is not None and group else None
 
     def served(self, group: str | None, model_id: str, model: str, api_base: str | None) -> Served:
-        """The deployment that the proxy chose: by its id in the file, else by where it is."""
+        """The deployment that the proxy chose: by its id in the file, else by where it is.
+
+        The proxy names the group as it was asked for, which may be an alias.
+        """
+        route = self.route(group)
+        group = route.group if route is not None else group
         for one in () if self.config is None else self.config.deployments:
             if one.group == group and _is(one, model_id, model, api_base):
                 return Served(deployment=one.id, upstream=str(one.upstream), group=group)

@@ -56,6 +56,7 @@ class Client:
         self._hosts: dict[Target, Host] = {}
         self._connecting: set[asyncio.Task[Connection]] = set()
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def open_connections(self) -> int:
@@ -73,8 +74,10 @@ class Client:
         connection. A caller that must be able to stop a pending post from a timer passes its
         own `answer`: `answer.abort(error)` then makes the post raise `error`.
         """
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
         if answer is None:
-            answer = Response()
+            answer = Response(self._loop)
         else:
             answer.raise_if_aborted()
         host = self._hosts.get(target)

@@ -25,9 +25,21 @@ class Source(Protocol):
 class Response:
     """One answer. Read it to its end or abort it: until then it holds a connection."""
 
-    __slots__ = ("_ended", "_error", "_pieces", "_source", "_waiter", "headers", "status", "unread")
+    __slots__ = (
+        "_ended",
+        "_error",
+        "_loop",
+        "_pieces",
+        "_source",
+        "_waiter",
+        "headers",
+        "status",
+        "unread",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """`loop` is the running one; asking for it costs a system call, so callers keep it."""
+        self._loop = loop or asyncio.get_running_loop()
         self.status = 0  # 0 until the head is in
         self.headers: list[tuple[bytes, bytes]] = []  # names in lower case, repeats kept
         self.unread = 0  # bytes of body that wait for the reader
@@ -109,7 +121,7 @@ class Response:
                 waiter.set_result(None)
 
     async def _news(self) -> None:
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = self._loop.create_future()
         try:
             await self._waiter
         except asyncio.CancelledError:

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from gateway import errors
 from gateway.body import ClientLeft, HeaderMap, Receive, Send, read_body
@@ -44,7 +44,7 @@ class Relay:
     on_record: Callable[[Record], None]
     on_refused: Callable[[errors.GatewayError], None]
     draining: bool = False
-    running: dict[asyncio.Task[Any], Trace] = field(default_factory=dict)
+    running: set[Trace] = field(default_factory=set)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one POST to an inference path."""
@@ -59,6 +59,7 @@ class Relay:
             return await Delivery(send, list).tell(error, dialect)
         trace = Trace(
             id=b"%016x" % self.admission.random.getrandbits(64),
+            task=cast("asyncio.Task[Any]", asyncio.current_task()),  # ASGI servers run one for each
             at=self.wall(),
             started=self.admission.clock(),
             client=client,
@@ -73,11 +74,9 @@ class Relay:
         self, serving: Serving, trace: Trace, headers: HeaderMap, receive: Receive, send: Send
     ) -> None:
         """Steps 2 to 8. Whatever happens, one record comes of it."""
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 -- ASGI servers run applications in a task
-        self.running[task] = trace
+        self.running.add(trace)
         delivery = Delivery(send, trace.headers)
-        watch = Watch(receive, task, trace)
+        watch = Watch(receive, trace)
         try:
             body = await read_body(headers, receive, serving.config.max_body_bytes)
             watch.begin()
@@ -106,5 +105,5 @@ class Relay:
         finally:
             watch.end()
             delivery.close()
-            del self.running[task]
+            self.running.remove(trace)
             self.on_record(trace.record(self.admission.clock()))

@@ -165,7 +165,7 @@ class Turn:
             first_s = deployment.stream_timeout_s
         answer: Answer | None = None
         try:
-            with Alarm() as alarm:
+            with Alarm(self.trace.task) as alarm:
                 alarm.set(first_s, TimedOut())
                 answer = await self.relay.sender.send(request, deployment)
                 if not 200 <= answer.status < 300:

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.captures import load
 from tests.engine import FakeEngine
 from tests.engine_answers import (
     CLOSED,
@@ -14,6 +15,7 @@ from tests.engine_answers import (
     Answer,
     Close,
     error,
+    raw,
     reply,
     stream,
 )
@@ -104,6 +106,43 @@ async def test_an_error_event_before_content_moves_on(dialect: str) -> None:
 
     assert got.deployment == "b"
     assert got.text == "Hello from here"
+
+
+CAPTURED = [
+    "vllm-0.32.0-scripted/30-overload-3",  # an error event inside a 200, then [DONE]
+    "sglang-0.5.23-scripted/30-overload-4",  # the same, with a usage chunk of zeros
+    "vllm-0.32.0-scripted/32-overload-nonstream",
+    "llamacpp/92-loading-chat",
+    "vllm-0.32.0-scripted-noreasoning/90-sigterm-shutdown-timeout-20-chat-after",  # 500, stopping
+]
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+@STREAMED
+async def test_a_real_engine_that_cannot_serve_is_left_for_the_spare(
+    name: str, streamed: bool
+) -> None:
+    """engines.md 3, 4 and 4b: overload, loading and stopping, from the captured bytes."""
+    a, b = FakeEngine("a", otherwise=(*raw(load(name).raw), Close())), FakeEngine("b")
+
+    async with gateway(pair(a, b)) as g:
+        got = await g.client.ask("chat", stream=streamed)
+
+    assert got.deployment == "b"
+    assert got.status == 200
+    assert len(a.requests) == 1
+
+
+async def test_a_parameter_that_the_spare_refuses_ends_the_request() -> None:
+    """FBK-15: A is down, B says 400 to an unknown effort: two attempts, and the 400."""
+    a, b = FakeEngine("a", status=503), FakeEngine("b", otherwise=error(400, "unknown effort"))
+
+    async with gateway(pair(a, b)) as g:
+        got = await g.client.ask("chat", reasoning_effort="colossal", tool_choice="required")
+
+    assert got.status == 400
+    assert "unknown effort" in got.json["error"]["message"]
+    assert (len(a.requests), len(b.requests)) == (1, 1)
 
 
 async def test_a_role_chunk_is_no_content() -> None:

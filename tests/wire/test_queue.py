@@ -86,7 +86,7 @@ async def test_who_waits_too_long_is_refused(dialect: str) -> None:
     assert int(second.headers["retry-after"]) >= 1
     assert (second.json.get("type") == "error") == (dialect == "messages")
     refused = next(r for r in records if r["outcome"] == "refused")
-    assert refused["queue_ms"] >= 100
+    assert refused["queue_ms"] >= 95
     assert refused["attempts"] == []
 
 

@@ -63,7 +63,7 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "a syntax error": lambda text: text + b"\n  - [oops",
     "an invalid tier": lambda text: text.replace(b"interactive:", b"interactiv:"),
     "empty": lambda text: b"",
-    "half written": lambda text: text[: len(text) // 2],
+    "half written": lambda text: text[: text.index(b"general_settings") + 7],
     "an unknown key": lambda text: text.replace(b"router_settings", b"routre_settings"),
 }
 

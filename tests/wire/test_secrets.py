@@ -144,3 +144,20 @@ async def test_no_marker_shows_up_in_any_output_of_any_fate(
     out, err = capfd.readouterr()
     assert not markers.seen(out + err)
     assert not any(markers.seen(page) for page in pages)
+
+
+async def test_images_do_not_fill_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+    """LOG-06: five requests with 2 MB of base64 each, all failing: kilobytes of log."""
+    engine = FakeEngine("e", otherwise=error(500, "x" * 100_000))
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "QUJD" * 500_000}}
+    messages = [{"role": "user", "content": [image]}]
+
+    async with gateway(Node({"chat": engine}, router={"allowed_fails": 99})) as g:
+        for _ in range(5):
+            assert (await g.client.ask("chat", messages=messages)).status == 500
+        await g.records(5)
+        written = g.activity.stat().st_size
+
+    out, err = capfd.readouterr()
+    assert len(out) + len(err) < 20_000
+    assert written < 20_000
