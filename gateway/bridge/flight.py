@@ -70,6 +70,7 @@ class Flight:
     served: Served | None = None  # the deployment of the latest attempt
     asked: Served | None = None  # that of the first
     running_since: float | None = None  # of the attempt that runs now
+    first: float | None = None  # the first content of a stream
     usage: Usage | None = None
     usage_note: str | None = None
     estimated: bool = False
@@ -118,10 +119,9 @@ class Flight:
         outcome: Outcome,
         status: int,
         ended: float,
-        first: float | None = None,
         error: str | None = None,
     ) -> Record:
-        """The record of the request, which ended at `ended`; `first` is its first content."""
+        """The record of the request, which ended at `ended`."""
         usage = self.usage or Usage()
         task = None if self.task is None else f"{TASK_PREFIX}{self.task}"
         route = names.route(task) or names.route(self.requested_model)
@@ -146,13 +146,13 @@ class Flight:
             outcome=outcome,
             error=error,
             queue_ms=0.0,  # the proxy does not queue
-            ttft_ms=None if first is None else round((first - self.at) * 1000, 3),
+            ttft_ms=None if self.first is None else round((self.first - self.at) * 1000, 3),
             duration_ms=round((ended - self.at) * 1000, 3),
             prompt_tokens=usage.prompt_tokens,
             cached_tokens=usage.cached_tokens,
             completion_tokens=usage.completion_tokens,
             reasoning_tokens=usage.reasoning_tokens,
-            tok_s=_tok_s(usage, ended - (first or self.at)),
+            tok_s=_tok_s(usage, ended - (self.first or self.at)),
             estimated=self.estimated,
             usage_note=self.usage_note,
             config=names.revision,

@@ -97,7 +97,11 @@ class Recorder(CustomLogger):
         found.attempting(served, self._clock())
 
     async def async_post_call_failure_deployment_hook(
-        self, request_data: Mapping[str, Any], exception: Exception, call_type: Any
+        self,
+        request_data: Mapping[str, Any],
+        exception: Exception,
+        call_type: Any,
+        fallback_depth: int | None = None,
     ) -> None:
         """An attempt failed."""
         found = self._flights.get(str(request_data.get("litellm_call_id")))
@@ -110,7 +114,9 @@ class Recorder(CustomLogger):
         """The first group failed. Of an answer that broke off, the proxy has counted tokens."""
         found = self._flights.get(str(kwargs.get("litellm_call_id")))
         if found is not None and found.running_since is not None:
-            found.told_usage(_usage(_payload(kwargs)), estimated=True)
+            payload = _payload(kwargs)
+            found.told_usage(_usage(payload), estimated=True)
+            found.first = _first(found, payload)
 
     async def async_log_success_event(
         self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any
@@ -124,10 +130,10 @@ class Recorder(CustomLogger):
         ended = _seconds(payload.get("endTime")) or self._clock()
         found.told_usage(_usage(payload), estimated=left)
         found.attempted("cancelled" if left else "ok", ended)
-        first = _seconds(payload.get("completionStartTime")) if found.stream else None
+        found.first = _first(found, payload)
         outcome: Outcome = "cancelled" if left else "ok"
         status = 499 if left and not found.stream else 200
-        self._write(found, outcome=outcome, status=status, ended=ended, first=first)
+        self._write(found, outcome=outcome, status=status, ended=ended)
 
     async def async_post_call_failure_hook(
         self,
@@ -176,6 +182,10 @@ def _usage(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     meta = payload.get("metadata")
     found = meta.get("usage_object") if isinstance(meta, Mapping) else None
     return found if isinstance(found, Mapping) and found else payload
+
+
+def _first(found: Flight, payload: Mapping[str, Any]) -> float | None:
+    return _seconds(payload.get("completionStartTime")) if found.stream else None
 
 
 def _seconds(value: Any) -> float | None:
