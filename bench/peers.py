@@ -13,33 +13,13 @@ import venv
 
 from bench.rig import BUILT, ROOT
 
-# Without litellm's own "proxy" extra, which needs a part that is not free software. This is what
-# the stock proxy imports, and prisma, without which it answers 500 where it means 401.
-_LITELLM_PROXY = (
-    "apscheduler==3.11.3",
-    "backoff==2.2.1",
-    "expression==5.8.0",
-    "fastapi==0.165.0",
-    "fastapi-sso==0.23.0",
-    "mcp==2.3.0",
-    "orjson==3.13.0",
-    "prisma==0.15.0",
-    "prometheus-client==0.26.0",
-    "pynacl==1.6.2",
-    "redis==8.1.0",
-    "soundfile==0.14.0",
-    "uvicorn==0.54.0",
-    "uvloop==0.23.0",
-    "websockets==15.0.1",
-)
-
 
 def requirements() -> dict[str, tuple[str, ...]]:
     """Each peer's packages; LiteLLM in the release whose grammar the checker reads."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    release = project["tool"]["signalbox"]["litellm"]
     return {
-        "litellm": (f"litellm=={release}", *_LITELLM_PROXY),
+        # What `make stock` installs with hashes, for the tests.
+        "litellm": tuple(project["dependency-groups"]["stock"]),
         "vllm-router": ("vllm-router==0.1.17",),
     }
 
