@@ -8,14 +8,12 @@ decompression. Why there is one: design-decisions/009-a-small-http-client-of-our
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
 import ssl
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from gateway.http1.connection import Connection
-from gateway.http1.dial import dial, reason
+from gateway.http1.dial import first, reason, resolve
 from gateway.http1.errors import ConnectFailed, NoAnswer, StaleConnection
 from gateway.http1.host import Host
 from gateway.http1.response import Response
@@ -136,32 +134,30 @@ class Client:
     async def _open(self, target: Target, host: Host) -> Connection:
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                plain = await dial(target.host, target.port)
-                return await self._adopt(plain, target, host)
+                addresses = await resolve(target.host, target.port)
+                attempts = [partial(self._try, address, target, host) for address in addresses]
+                return await first(attempts, Connection.abort)
         except TimeoutError as error:
             message = f"no connection to {target} within {self._connect_timeout_s:g} s"
             raise ConnectFailed(message) from error
         except (OSError, UnicodeError) as error:  # UnicodeError: a name DNS cannot hold
             raise ConnectFailed(f"cannot connect to {target}: {reason(error)}") from error
 
-    async def _adopt(self, plain: socket.socket, target: Target, host: Host) -> Connection:
-        """A connection on a connected socket, after the TLS handshake if there is one."""
-        making = asyncio.ensure_future(
-            asyncio.get_running_loop().create_connection(
-                lambda: Connection(host),
-                sock=plain,
+    async def _try(self, address: str, target: Target, host: Host) -> Connection:
+        """A connection to one address, after the TLS handshake if there is one."""
+        # Not over a socket of our own: uvloop closes a descriptor twice if the peer resets in
+        # the moment between opening it and taking the socket over.
+        connection = Connection(host)
+        try:
+            await asyncio.get_running_loop().create_connection(
+                lambda: connection,
+                address,
+                target.port,
                 ssl=self._context() if target.tls else None,
                 server_hostname=target.host if target.tls else None,
             )
-        )
-        try:
-            # Shielded: uvloop, cancelled in here, may drop a connection without telling it, and
-            # older releases close a descriptor twice, when it may be another's.
-            _, connection = await asyncio.shield(making)
-        except asyncio.CancelledError:
-            with contextlib.suppress(OSError):
-                plain.shutdown(socket.SHUT_RDWR)  # the engine sees it now; a handshake fails
-            making.add_done_callback(lambda made: _close_unused(made, plain))
+        except BaseException:
+            host.lost(connection)  # uvloop, when cancelled, may drop it without a word
             raise
         return connection
 
@@ -176,14 +172,6 @@ def _discard(task: asyncio.Task[Connection]) -> None:
     """Close the connection that a task has made for nobody."""
     if task.done() and not task.cancelled() and task.exception() is None:
         task.result().abort()
-
-
-def _close_unused(made: asyncio.Future[tuple[Any, Connection]], plain: socket.socket) -> None:
-    """Close a connection that was made after its request had gone, or its socket if none was."""
-    if made.cancelled() or made.exception() is not None:
-        plain.close()
-    else:
-        made.result()[1].abort()
 
 
 def _leaving() -> bool:

@@ -1,4 +1,4 @@
-"""Making a TCP connection: resolve a name, then try its addresses a little apart.
+"""Which address of a name to use: each is tried a little after the one before.
 
 asyncio's loop can do this itself, uvloop's cannot: there one dead address of a name would use
 up the whole time for connecting. So it is done here, for both (RFC 8305, "happy eyeballs").
@@ -10,20 +10,13 @@ import asyncio
 import itertools
 import os
 import socket
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
 
 NEXT_ADDRESS_S = 0.25  # RFC 8305, section 8: the recommended delay between two attempts
 
-Address = tuple[socket.AddressFamily, Any]  # the second as the socket module wants it
-
-
-async def dial(host: str, port: int) -> socket.socket:
-    """A connected, non-blocking socket that sends small writes at once. Raises OSError."""
-    addresses = _interleaved(await _resolve(host, port))
-    if len(addresses) == 1:
-        return await _connect(addresses[0])
-    return await _first(addresses)
+T = TypeVar("T")
+Attempt = Callable[[], Coroutine[Any, Any, T]]
 
 
 def reason(error: BaseException | None) -> str:
@@ -33,7 +26,8 @@ def reason(error: BaseException | None) -> str:
     return str(error) or type(error).__name__
 
 
-async def _resolve(host: str, port: int) -> list[Address]:
+async def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a name, in the order to try them. Raises OSError if it has none."""
     try:
         # An address needs no resolver, and no thread to wait for one.
         numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
@@ -41,68 +35,56 @@ async def _resolve(host: str, port: int) -> list[Address]:
     except socket.gaierror:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+    return interleaved((family, str(address[0])) for family, _, _, _, address in found)
 
 
-def _interleaved(addresses: Iterable[Address]) -> list[Address]:
+def interleaved(addresses: Iterable[tuple[socket.AddressFamily, str]]) -> list[str]:
     """Families in turn, the resolver's favourite first, so that a dead family costs one delay."""
-    families: dict[socket.AddressFamily, list[Address]] = {}
-    for address in addresses:
-        families.setdefault(address[0], []).append(address)
+    families: dict[socket.AddressFamily, list[str]] = {}
+    for family, address in dict.fromkeys(addresses):
+        families.setdefault(family, []).append(address)
     turns = itertools.zip_longest(*families.values())
     return [address for turn in turns for address in turn if address is not None]
 
 
-async def _connect(address: Address) -> socket.socket:
-    family, where = address
-    made = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        made.setblocking(False)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        await asyncio.get_running_loop().sock_connect(made, where)
-    except BaseException:
-        made.close()  # also when cancelled: no half-open connection stays behind
-        raise
-    return made
-
-
-async def _first(addresses: list[Address]) -> socket.socket:
-    """The first connection that stands; the other attempts are given up and closed."""
-    waiting = list(addresses)
-    attempts: list[asyncio.Task[socket.socket]] = []
-    winner: asyncio.Task[socket.socket] | None = None
+async def first(attempts: Sequence[Attempt[T]], close: Callable[[T], None]) -> T:
+    """What the first successful attempt gives; the others are stopped, and closed if too late."""
+    if len(attempts) == 1:
+        return await attempts[0]()
+    waiting = list(attempts)
+    tasks: list[asyncio.Task[T]] = []
+    winner: asyncio.Task[T] | None = None
     try:
         while winner is None:
-            pending = [a for a in attempts if not a.done()]
+            pending = [task for task in tasks if not task.done()]
             if not waiting and not pending:
-                raise _why(attempts)
+                raise _why(tasks)
             if waiting:
-                attempts.append(asyncio.create_task(_connect(waiting.pop(0))))
-                pending.append(attempts[-1])
+                tasks.append(asyncio.create_task(waiting.pop(0)()))
+                pending.append(tasks[-1])
             await asyncio.wait(
                 pending,
                 timeout=NEXT_ADDRESS_S if waiting else None,
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            winner = next((a for a in attempts if a.done() and a.exception() is None), None)
+            winner = next((t for t in tasks if t.done() and t.exception() is None), None)
         return winner.result()
     finally:
-        for attempt in attempts:
-            if attempt is not winner:
-                _give_up(attempt)
+        for task in tasks:
+            if task is not winner:
+                _give_up(task, close)
 
 
-def _give_up(attempt: asyncio.Task[socket.socket]) -> None:
-    """Stop an attempt; if it has just connected, close what it made."""
-    if attempt.done():
-        if not attempt.cancelled() and attempt.exception() is None:
-            attempt.result().close()
-        return
-    attempt.add_done_callback(_give_up)
-    attempt.cancel()
+def _give_up(task: asyncio.Task[T], close: Callable[[T], None]) -> None:
+    """Stop an attempt; if it has just succeeded, close what it made."""
+    if not task.done():
+        task.add_done_callback(lambda done: _give_up(done, close))
+        task.cancel()
+    elif not task.cancelled() and task.exception() is None:
+        close(task.result())
 
 
-def _why(attempts: list[asyncio.Task[socket.socket]]) -> OSError:
+def _why(tasks: Sequence[asyncio.Task[Any]]) -> OSError:
     """One error for all: each address's own words."""
-    reasons = dict.fromkeys(reason(attempt.exception()) for attempt in attempts)
+    reasons = dict.fromkeys(reason(task.exception()) for task in tasks)
     return OSError("; ".join(reasons) or "the name has no address")

@@ -22,7 +22,7 @@ STRICTER = {
     "a control character in a value",
     "a DEL in a value",
     "a folded header",
-    "a transfer coding that is not undone",
+    "a transfer coding not undone",
     "an unknown transfer coding",
     "a control character in a trailer",
 }
