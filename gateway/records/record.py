@@ -13,7 +13,7 @@ MAX_CHARACTERS = 64  # of any text that a client chose
 _LOOK_AT = 1024
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One try at one deployment. `outcome` is "ok" or why it failed, such as "http-503"."""
 
     deployment: str
@@ -21,7 +21,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     ms: float
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Tokens as the engine reported them; None where it said nothing."""
 
     prompt_tokens: int | None = None
@@ -30,7 +30,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     reasoning_tokens: int | None = None
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What became of one request. Times in milliseconds; no key, header, prompt or answer."""
 
     id: str
