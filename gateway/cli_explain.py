@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from random import Random
 from typing import Any
 
+from gateway.bridge import is_there
 from gateway.cli_files import Unusable, checked, complain
 from gateway.cli_tables import print_json
 from gateway.config.config import Config, Deployment
@@ -82,7 +82,7 @@ def _names(config: Config, table: RouteTable, name: str) -> Container[str]:
 
 def steps(table: RouteTable, route: Route, facts: RequestFacts) -> Iterator[Step]:
     """The groups in the order in which they are tried if every candidate fails."""
-    bridge = find_spec("gateway.bridge") is not None
+    bridge = is_there()
     chance = Random(0)  # noqa: S311 -- a draw among equals, sorted away below
     pending, tried = [Stage(route.group)], set[str]()
     while pending:

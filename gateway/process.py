@@ -24,6 +24,7 @@ import uvicorn
 from common import logs
 from common.problems import Problem, has_errors, render
 from gateway.api.app import OPEN_ROUTES
+from gateway.bridge import is_there
 from gateway.config.load import Loaded, load, read_env_file
 from gateway.config.overlaps import resolved_overlaps, unresolved
 from gateway.records.lock import RecordsError
@@ -233,8 +234,8 @@ def _say_hello(gateway: Gateway, sock: socket.socket) -> None:
         revision=gateway.relay.serving.revision,
         open_routes=list(OPEN_ROUTES),
     )
-    waiting = sorted({d.id for d in gateway.config.deployments if not d.relays and d.bridges})
-    if waiting:
-        _log.warning("needs_the_bridge", deployments=waiting)
+    bridged = sorted({d.id for d in gateway.config.deployments if not d.relays and d.bridges})
+    if bridged and not is_there():
+        _log.warning("needs_the_bridge", deployments=bridged, why="litellm is not installed")
     if gateway.relay.serving.keys.is_open:
         _log.warning("insecure", why="no key in the file: anybody on this machine is served")

@@ -22,6 +22,8 @@ from common.problems import Problem
 from gateway.api.app import build as build_pages
 from gateway.api.view import Phase
 from gateway.body import Receive, Send
+from gateway.bridge import is_there
+from gateway.bridge.translate import BridgeSender
 from gateway.config.config import Config
 from gateway.dialects import PATHS
 from gateway.errors import GatewayError, Unauthorized
@@ -56,6 +58,7 @@ class Gateway:
         insecure: bool = False,
         clock: Callable[[], float] = time.monotonic,
         random: Random | None = None,
+        bridge: BridgeSender | None = None,
     ) -> None:
         self._insecure = insecure
         self._random = random or Random(os.urandom(16))  # noqa: S311 -- no secret is drawn
@@ -63,6 +66,8 @@ class Gateway:
         self.rejected: tuple[Problem, ...] = ()
         self._http = HttpClient()
         self._admission = Admission(Health(), Limits(), clock, self._random)
+        self._bridge = bridge or (BridgeSender() if is_there() else None)
+        self._admission.bridge = self._bridge is not None
         self.activity = ActivityLog(config.activity)
         self.usage = Usage(
             config.activity.path, flush=self.activity.flush, tier_of=lambda g: self.tier_of(g)
@@ -71,7 +76,7 @@ class Gateway:
         self.relay = Relay(
             serving=self._serving(config),
             admission=self._admission,
-            sender=Senders(EngineSender(self._http), bridge=None),
+            sender=Senders(EngineSender(self._http), self._bridge),
             wall=lambda: datetime.now(UTC),
             on_record=self._record,
             on_refused=self._refused,
@@ -139,6 +144,8 @@ class Gateway:
 
     async def start(self) -> None:
         """Open the activity log and the counters; RecordsError says why that cannot be."""
+        if self._bridge is not None:
+            self._bridge.prepare(self.config)
         self.activity.start()
         await asyncio.to_thread(self.usage.start)
         # What stands now stays: the collector need not look at it with every few requests.
@@ -152,6 +159,8 @@ class Gateway:
         before = self.config
         self.relay.serving = self._serving(config)
         self.rejected = ()
+        if self._bridge is not None:
+            self._bridge.prepare(config)
         self.loaded_at = time.time()
         self.metrics.config_loaded(self.relay.serving.revision, self.loaded_at)
         for group in self.table.groups:  # caps may have been raised for those who wait
@@ -178,6 +187,8 @@ class Gateway:
     async def stop(self) -> None:
         """Close connections to engines, write what waits, close the files."""
         await self._http.close()
+        if self._bridge is not None:
+            await self._bridge.close()
         await self.activity.aclose()
         await asyncio.to_thread(self.usage.close)
 
