@@ -240,57 +240,6 @@ async def test_an_engine_that_hangs_does_not_delay_the_others(client: Client) ->
         await asyncio.wait(waiting)
 
 
-async def test_a_port_where_nobody_listens_fails_to_connect(client: Client) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        target = Target("127.0.0.1", free.getsockname()[1])
-
-    with pytest.raises(ConnectFailed, match=r"to 127\.0\.0\.1:\d+: Connection refused$"):
-        await ask(client, target)
-
-
-@pytest.mark.parametrize("name", ["engine.invalid", "a" * 70, "..", "x y"])
-async def test_a_name_without_an_address_fails_to_connect(client: Client, name: str) -> None:
-    with pytest.raises(ConnectFailed, match="cannot connect"):
-        await ask(client, Target(name, 80))
-
-
-async def test_connecting_takes_no_longer_than_its_limit() -> None:
-    client = Client(connect_timeout_s=0.05)
-    with _full_listener() as port:
-        with pytest.raises(ConnectFailed, match=r"within 0\.05 s"):
-            await ask(client, Target("127.0.0.1", port))
-    await client.close()
-
-
-class _full_listener:  # noqa: N801 - reads as a function where it is used
-    """A port whose backlog is full: a connection attempt gets no reply at all."""
-
-    def __enter__(self) -> int:
-        self._server = socket.socket()
-        self._server.bind(("127.0.0.1", 0))
-        self._server.listen(0)
-        self._fill = [socket.socket() for _ in range(4)]
-        for one in self._fill:
-            one.setblocking(False)
-            one.connect_ex(self._server.getsockname())
-        port: int = self._server.getsockname()[1]
-        return port
-
-    def __exit__(self, *_: object) -> None:
-        for one in (*self._fill, self._server):
-            one.close()
-
-
-async def test_cancelling_while_connecting_leaves_no_socket(client: Client) -> None:
-    with _full_listener() as port:
-        task = asyncio.create_task(ask(client, Target("127.0.0.1", port)))
-        await asyncio.sleep(0.02)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-
 async def test_ipv6(client: Client) -> None:
     async with peer(answering(HI), host="::1") as engine:
         assert str(engine.target).startswith("[::1]:")
@@ -329,18 +278,6 @@ async def test_a_closed_client_closes_what_is_open_and_opens_nothing_more() -> N
             await pending
         with pytest.raises(ConnectFailed, match="closed"):
             await ask(client, well.target)
-
-
-async def test_closing_the_client_ends_an_attempt_to_connect() -> None:
-    client = Client()
-    with _full_listener() as port:
-        pending = asyncio.create_task(ask(client, Target("127.0.0.1", port)))
-        await asyncio.sleep(0.02)
-
-        await client.close()
-
-        with pytest.raises(ConnectFailed, match="closed"):
-            await pending
 
 
 async def test_head_and_body_arrive_as_they_were_given(
