@@ -6,6 +6,8 @@ import asyncio
 from types import TracebackType
 from typing import Any, Self
 
+_LOOK_S = 1.0
+
 
 class Alarm:
     """Cancels its task when its time comes, and turns that into the error that was set with it.
@@ -13,7 +15,8 @@ class Alarm:
     `task` is the task that enters it.
 
     `set` only writes two attributes while a timer is already under way that ends no later: the
-    timer looks again when it rings. So a stream may move its limit with every read.
+    timer looks again when it rings. So a stream may move its limit with every read, and a timer
+    never runs longer than a second: what is set next is seldom due before it.
     """
 
     __slots__ = ("_cancels", "_due", "_error", "_handle", "_loop", "_rang", "_rings_at", "_task")
@@ -43,7 +46,7 @@ class Alarm:
     def _arm(self, at: float) -> None:
         if self._handle is not None:
             self._handle.cancel()
-        self._rings_at = at
+        self._rings_at = at = min(at, self._loop.time() + _LOOK_S)
         self._handle = self._loop.call_at(at, self._ring)
 
     def _ring(self) -> None:

@@ -121,6 +121,8 @@ class _BlockDelta(msgspec.Struct):
 
 
 _chunk = msgspec.json.Decoder(_Chunk)
+_BETWEEN = b"\n\ndata: "
+_chunks = msgspec.json.Decoder(list[_Chunk])
 _typed = msgspec.json.Decoder(_Typed)
 _body = msgspec.json.Decoder(_Body)
 _block_delta = msgspec.json.Decoder(_BlockDelta)
@@ -145,6 +147,24 @@ def read_event(dialect: Dialect, data: bytes) -> EventFacts | None:
         return _read_loose(chat, data)
     except msgspec.DecodeError:
         return None
+
+
+def read_events(data: bytes) -> list[EventFacts] | None:
+    """What many events of a chat or completions stream say, if all are of the common form.
+
+    That is `data: {...}` and a blank line, each: then they are read as one JSON array, at half the
+    cost. None if one is not, which says nothing more: read them one by one.
+    """
+    if not (data.startswith(b"data: {") and data.endswith(b"}\n\n")):
+        return None
+    joined = data[6:-2].replace(_BETWEEN, b",")
+    try:
+        many = _chunks.decode(b"[%b]" % joined)
+    except msgspec.DecodeError:
+        return None
+    # A comma inside one event would make it two: each one of ours made the text 7 bytes shorter.
+    events = 1 + (len(data) - 8 - len(joined)) // (len(_BETWEEN) - 1)
+    return [_read_chunk(c) for c in many] if len(many) == events else None
 
 
 def _read_chunk(chunk: _Chunk) -> EventFacts:
@@ -259,8 +279,13 @@ def _usage(usage: _Usage) -> Usage:
     )
 
 
-def read_body(body: bytes) -> Usage | None:
-    """The usage of a whole answer. Raises msgspec.DecodeError if the body is not JSON."""
+def read_body(body: bytes, content_type: bytes = b"application/json") -> Usage | None:
+    """The usage of a whole answer. Raises msgspec.DecodeError if the body is not JSON.
+
+    Raw numbers (vLLM's embeddings with encoding_format bytes) are an answer too, without usage.
+    """
+    if content_type.startswith(b"application/octet-stream"):
+        return None
     try:
         usage = _body.decode(body).usage
     except msgspec.ValidationError:

@@ -19,7 +19,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
@@ -94,7 +94,7 @@ def judge(
     headers: Headers,
     body: bytes,
     dialect: Dialect,
-    now: datetime,
+    now: float,
     *,
     outcome: str = "",
 ) -> Verdict:
@@ -134,7 +134,7 @@ def _kind(status: int, text: str, waits: float | None) -> Kind:
     return "client"
 
 
-def judge_event(data: bytes, dialect: Dialect, now: datetime) -> Verdict:
+def judge_event(data: bytes, dialect: Dialect, now: float) -> Verdict:
     """The verdict on an error event inside a 200 stream: the status is the one it names."""
     status = 502
     try:
@@ -150,7 +150,7 @@ def judge_event(data: bytes, dialect: Dialect, now: datetime) -> Verdict:
     return judge(status, [], data, dialect, now, outcome=f"error-event-{status}")
 
 
-def retry_after_s(headers: Headers, now: datetime) -> float | None:
+def retry_after_s(headers: Headers, now: float) -> float | None:
     """Seconds to wait, from Retry-After (seconds or a date) or retry-after-ms."""
     for name, value in headers:
         text = value.decode("latin-1").strip()
@@ -164,7 +164,7 @@ def retry_after_s(headers: Headers, now: datetime) -> float | None:
             except ValueError:
                 return None
             at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-            return max(0.0, (at - now).total_seconds())
+            return max(0.0, at.timestamp() - now)
     return None
 
 

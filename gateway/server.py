@@ -12,7 +12,6 @@ import gc
 import os
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -77,7 +76,7 @@ class Gateway:
             serving=self._serving(config),
             admission=self._admission,
             sender=Senders(EngineSender(self._http), self._bridge),
-            wall=lambda: datetime.now(UTC),
+            wall=time.time,
             on_record=self._record,
             on_refused=self._refused,
         )
@@ -146,6 +145,7 @@ class Gateway:
         """Open the activity log and the counters; RecordsError says why that cannot be."""
         if self._bridge is not None:
             self._bridge.prepare(self.config)
+        self.relay.loop = asyncio.get_running_loop()
         self.activity.start()
         await asyncio.to_thread(self.usage.start)
         # What stands now stays: the collector need not look at it with every few requests.

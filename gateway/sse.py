@@ -11,7 +11,14 @@ from __future__ import annotations
 import re
 
 from gateway.config.config import Dialect
-from gateway.dialects import ASKS_FOR_USAGE, CONTENT, EventFacts, read_event
+from gateway.dialects import (
+    ASKS_FOR_USAGE,
+    CONTENT,
+    DONE_EVENT,
+    EventFacts,
+    read_event,
+    read_events,
+)
 from gateway.records.record import Usage
 
 _DONE = b"[DONE]"
@@ -53,6 +60,10 @@ class Scanner:
         """Whole events in `data` and what was left of earlier reads, in their own bytes."""
         if self._rest:
             data = self._rest + data
+        last = data.rfind(b"\n\n") + 2
+        if data.find(b"\n\n", 0, last - 1) >= 0 and self._read_many(data[:last]):
+            self._rest = data[last:]
+            return data[:last]
         out: list[bytes] = []
         start = kept_from = 0
         plain = b"\r" not in data
@@ -91,6 +102,22 @@ class Scanner:
         if self._dialect in ASKS_FOR_USAGE:
             return self.done or self.finished
         return self.done
+
+    def _read_many(self, events: bytes) -> bool:
+        """Note what a read full of events says; False if they must be looked at one by one."""
+        if self._dialect not in ASKS_FOR_USAGE or self.error is not None:
+            return False
+        done = events.endswith(DONE_EVENT)
+        many = read_events(events[: -len(DONE_EVENT)] if done else events)
+        if many is None or any(f.error or (f.only_usage and self._drop_usage) for f in many):
+            return False
+        for facts in many:
+            if facts is CONTENT:
+                self.content_events += 1
+            else:
+                self._note(facts)
+        self.done = self.done or done
+        return True
 
     def _read(self, event: bytes, *, one_line: bool = False) -> bool:
         """Note what an event says; False if it is to be left out."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -25,7 +26,7 @@ class Trace:
 
     id: bytes
     task: asyncio.Task[Any]  # that serves it
-    at: datetime
+    at: float  # seconds since 1970
     started: float
     client: Client
     client_ip: str
@@ -101,7 +102,7 @@ class Trace:
         usage, route, served = self.usage or Usage(), self.route, self.deployment
         return Record(
             id=self.id.decode(),
-            at=self.at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            at=_utc(self.at),
             client=self.client.name,
             client_ip=self.client_ip,
             app=self.app,
@@ -136,6 +137,17 @@ class Trace:
         if not usage.completion_tokens or seconds <= 0:
             return None
         return round(usage.completion_tokens / seconds, 2)
+
+
+def _utc(at: float) -> str:
+    """ISO 8601 with milliseconds and Z."""
+    return f"{_second(int(at))}.{int(at % 1 * 1000):03d}Z"
+
+
+@lru_cache(maxsize=8)
+def _second(at: int) -> str:
+    """The part that a second's requests share."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _ms(start: float, end: float | None) -> float | None:

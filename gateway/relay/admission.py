@@ -63,7 +63,7 @@ class Admission:
         self, group: Group, facts: RequestFacts, without: Set[str], wait: Wait
     ) -> Admitted:
         """A permit, after waiting within the request's budget. Raises NoCandidate or Full."""
-        opens_in = math.inf
+        opens_in, line = math.inf, self._lines.get(group.name)
 
         def ask() -> Admitted | None:
             nonlocal opens_in
@@ -73,7 +73,6 @@ class Admission:
                 opens_in = full.opens_in_s
                 return None
 
-        line = self._lines.get(group.name)
         if not line and (admitted := ask()) is not None:
             return admitted
         seconds = min(wait.left_s, group.rule.max_wait_s)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, cast
 
 from gateway import errors
@@ -40,9 +39,10 @@ class Relay:
     serving: Serving
     admission: Admission
     sender: Sender
-    wall: Callable[[], datetime]
+    wall: Callable[[], float]  # seconds since 1970
     on_record: Callable[[Record], None]
     on_refused: Callable[[errors.GatewayError], None]
+    loop: asyncio.AbstractEventLoop | None = None  # the running one; to ask for it costs more
     draining: bool = False
     running: set[Trace] = field(default_factory=set)
 
@@ -59,7 +59,9 @@ class Relay:
             return await Delivery(send, list).tell(error, dialect)
         trace = Trace(
             id=b"%016x" % self.admission.random.getrandbits(64),
-            task=cast("asyncio.Task[Any]", asyncio.current_task()),  # ASGI servers run one for each
+            task=cast(
+                "asyncio.Task[Any]", asyncio.current_task(self.loop)
+            ),  # ASGI servers run one for each
             at=self.wall(),
             started=self.admission.clock(),
             client=client,

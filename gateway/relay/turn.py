@@ -85,8 +85,10 @@ class Turn:
         while True:
             deployment = admitted.permit.deployment
             tried.add(deployment.id)
-            others = retries > 0 and len(tried) < len(group.members)
-            verdict = await self._attempt(admitted, spare=others or plan.has_more(stage))
+            spare = self.request.stream and (
+                (retries > 0 and len(tried) < len(group.members)) or plan.has_more(stage)
+            )
+            verdict = await self._attempt(admitted, spare=spare)
             if verdict.kind == "ok":
                 return
             if verdict.kind == "client":
@@ -174,7 +176,7 @@ class Turn:
                     return judge(answer.status, answer.headers, body, request.dialect, now)
                 kind = next((v for k, v in answer.headers if k == b"content-type"), b"")
                 if kind.startswith(b"text/event-stream"):
-                    await self._stream(answer, admitted, alarm, spare=spare)
+                    await self._stream(answer, admitted, alarm, spare)
                 else:
                     await self._whole(answer, alarm, kind)
                 return OK
@@ -186,9 +188,7 @@ class Turn:
             if answer is not None:
                 answer.abort()
 
-    async def _stream(
-        self, answer: Answer, admitted: Admitted, alarm: Alarm, *, spare: bool
-    ) -> None:
+    async def _stream(self, answer: Answer, admitted: Admitted, alarm: Alarm, spare: bool) -> None:
         request, config, trace = self.request, self.config, self.trace
         hides_usage = request.dialect in ASKS_FOR_USAGE and not request.wants_usage
         scanner = Scanner(request.dialect, drop_usage=hides_usage)
@@ -216,7 +216,7 @@ class Turn:
     async def _whole(self, answer: Answer, alarm: Alarm, content_type: bytes) -> None:
         body = await read_whole(answer)
         try:
-            self.trace.usage = read_body(body)
+            self.trace.usage = read_body(body, content_type)
         except msgspec.DecodeError:
             raise Broken("the answer is no JSON") from None
         if self.delivery.started:
