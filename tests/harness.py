@@ -23,6 +23,7 @@ from random import Random
 from typing import Any
 
 from common.problems import render
+from gateway.bridge.translate import BridgeSender
 from gateway.config.config import Config
 from gateway.config.load import load_text
 from gateway.process import web_server
@@ -107,6 +108,7 @@ async def gateway(
     seed: int = 1,
     insecure: bool = False,
     leaks: bool = False,
+    bridge: BridgeSender | None = None,
 ) -> AsyncIterator[Running]:
     """Start the node's engines (and others), then the gateway; stop all of it at the end.
 
@@ -120,7 +122,7 @@ async def gateway(
         activity = folder / "activity.jsonl"
         config = configured(node, activity)
         more: dict[str, Any] = {} if clock is None else {"clock": clock}
-        server = Gateway(config, insecure=insecure, random=Random(seed), **more)
+        server = Gateway(config, insecure=insecure, random=Random(seed), bridge=bridge, **more)
         port = await stack.enter_async_context(_serving(server))
         running = Running(server, port, activity, config)
         yield running

@@ -3,7 +3,8 @@
 Engines differ in ways that the translation to Anthropic's or Responses' events does not survive:
 
     reasoning under `reasoning`, `reasoning_content` or both   `reasoning_content`, once
-    tool calls that share an index, or have none               one index a call, in order
+    tool calls that share an index, or have none               one index a call
+    deltas of several calls in turn                            one call after the other
     several kinds of content in one chunk                      one chunk each
     a finish reason in the middle, twice, or with content      the last one, alone, at the end
     `stop` after tool calls, `tool_calls` after none           what the content says
@@ -16,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+
+import msgspec
 
 Chunk = dict[str, Any]
 
@@ -56,11 +59,47 @@ class Calls:
         return ours, True
 
 
+class Queue:
+    """One call at a time: a content block that was closed cannot be opened again.
+
+    The deltas of a later call wait until the arguments of the one before are whole JSON, or until
+    the end. Most engines write one call after the other, and nothing waits.
+    """
+
+    def __init__(self) -> None:
+        self._open: int | None = None
+        self._said = b""
+        self._held: dict[int, list[Chunk]] = {}
+
+    def take(self, delta: Chunk) -> Iterator[Chunk]:
+        """What may go now, with this delta or before it."""
+        if self._open is None:
+            self._open = delta["index"]
+        self._held.setdefault(delta["index"], []).append(delta)
+        yield from self._next(self._open)
+        while len(self._held) > 1 and _is_json(self._said):
+            del self._held[self._open]
+            self._open, self._said = next(iter(self._held)), b""
+            yield from self._next(self._open)
+
+    def rest(self) -> Iterator[Chunk]:
+        """What still waits at the end, call by call."""
+        for index in tuple(self._held):
+            yield from self._next(index)
+
+    def _next(self, index: int) -> Iterator[Chunk]:
+        ready, self._held[index] = self._held[index], []
+        for delta in ready:
+            self._said += delta["function"]["arguments"].encode()
+            yield delta
+
+
 class Repair:
     """One stream. `chunk` gives what to translate now, `end` what comes last."""
 
     def __init__(self) -> None:
         self._calls = Calls()
+        self._queue = Queue()
         self._finish: str | None = None
         self._usage: dict[str, Any] | None = None
         self._frame: Chunk = {}
@@ -84,6 +123,8 @@ class Repair:
         """The finish reason, then usage. Raises Unfinished where the engine gave no reason."""
         if self._finish is None:
             raise Unfinished
+        for call in self._queue.rest():
+            yield self._made({"tool_calls": [call]})
         reason = _reason(self._finish, calls=self._calls.count > 0)
         yield self._made({}, reason)
         if self._usage is not None:
@@ -107,7 +148,8 @@ class Repair:
         if delta.get("refusal"):
             yield {"refusal": delta["refusal"]}
         for call in delta.get("tool_calls") or ():
-            yield {"tool_calls": [self._call(call)]}
+            for ready in self._queue.take(self._call(call)):
+                yield {"tool_calls": [ready]}
 
     def _call(self, delta: dict[str, Any]) -> dict[str, Any]:
         index, begins = self._calls.place(delta)
@@ -139,6 +181,14 @@ def whole(data: dict[str, Any]) -> dict[str, Any]:
         reason = _reason(choice.get("finish_reason") or "stop", calls=bool(calls))
         choices.append({**choice, "message": kept, "finish_reason": reason})
     return {**data, "choices": choices}
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def _reasoning(delta: dict[str, Any]) -> str | None:
