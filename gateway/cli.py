@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import get_args
 
+from gateway import burst_check
 from gateway.config.config import Dialect
 
 DEFAULT_FILE = "config.yaml"
@@ -60,6 +61,12 @@ def _run(args: argparse.Namespace) -> int:
             from gateway import cli_diff
 
             return cli_diff.diff(args)
+        case "render":
+            from gateway import cli_render
+
+            return cli_render.render(args)
+        case "burst-check":
+            return burst_check.run(args)
         case _:
             from gateway import cli_records
 
@@ -86,6 +93,10 @@ def _parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
     )
+    _render(commands.add_parser("render", help="for the stock proxy", description=_RENDER))
+    burst_check.arguments(
+        commands.add_parser("burst-check", help="one call to the cloud", description=_BURST)
+    )
     _usage(commands.add_parser("usage", help="tokens counted so far", description=_USAGE))
     _activity(commands.add_parser("activity", help="recent requests", description=_ACTIVITY))
     return parser
@@ -108,6 +119,10 @@ A file that exists is taken as a file. Keys are never shown.
 
 Exit 0 if both sides are free of errors, with or without differences; 1 if one has errors or
 cannot be read."""
+_RENDER = """The file as one for the stock LiteLLM proxy: the settings that keep it safest there,
+tasks as aliases task/NAME, comments that say what is lost. Variables stay os.environ references."""
+_BURST = """One small call to an OpenAI-compatible service: its models are listed, the first that
+matches is asked. Exit 0 well, 1 nothing matches or the call failed, 2 no key."""
 _USAGE = "Tokens and requests: by window from the activity log, or (no --window) since it began."
 _ACTIVITY = (
     "The last requests in the activity log, newest last, and their sums by client and model."
@@ -159,6 +174,13 @@ def _diff(parser: argparse.ArgumentParser) -> None:
     _file(parser, "the file whose revisions are meant")
     _env(parser)
     _json(parser)
+
+
+def _render(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="the file to render")
+    parser.add_argument("--stock", action="store_true", required=True, help="for the stock proxy")
+    parser.add_argument("-o", "--output", metavar="OUT", help="write there (standard output)")
+    _env(parser)
 
 
 def _usage(parser: argparse.ArgumentParser) -> None:

@@ -57,8 +57,13 @@ class Recorder(CustomLogger):
 
     @cached_property
     def names(self) -> Names:
-        """The file's names; read at the first request, when the proxy knows its file."""
-        return self._given_names or stock.read(_config_path(), os.environ)
+        """The file's names; read at the first request, when the proxy knows its file.
+
+        A rendered file has lost them: SIGNALBOX_CONFIG names the one that it was made from.
+        """
+        return self._given_names or stock.read(
+            os.environ.get("SIGNALBOX_CONFIG") or _config_path(), os.environ
+        )
 
     @cached_property
     def write(self) -> Callable[[Record], None]:

@@ -17,6 +17,9 @@ _NO_KEY: Final = frozenset(
     | {"sk-no-key-required", "sk-dummy", "sk-none", "local", "ollama", "lm-studio", "sk-local"}
 )
 
+# Names of models that write no text. Nothing is decided by them: the operator is told.
+_BY_NAME: Final = re.compile(r"(?P<rerank>rerank)|embed|\bbge-|\be5-|\bgte-|minilm")
+
 
 def faults(entry: Entry, block: schema.Entry, provider: Provider) -> Iterator[Problem]:
     """What is wrong with values that are of the right type."""
@@ -24,6 +27,7 @@ def faults(entry: Entry, block: schema.Entry, provider: Provider) -> Iterator[Pr
     yield from _address_faults(entry, block, provider)
     yield from _key_faults(entry, block, provider)
     yield from _info_faults(entry, block, provider)
+    yield from _mode_faults(entry, block)
     params = block.litellm_params
     both = (params.timeout, params.request_timeout)
     if None not in both and both[0] != both[1]:
@@ -41,6 +45,16 @@ def faults(entry: Entry, block: schema.Entry, provider: Provider) -> Iterator[Pr
                 f"`{name}` is a nested path: only whole top-level fields are dropped on a relayed"
                 " deployment",
             )
+
+
+def _mode_faults(entry: Entry, block: schema.Entry) -> Iterator[Problem]:
+    """LiteLLM sends any request to any deployment; here an entry without a mode serves chat."""
+    names = f"{block.model_name} {block.litellm_params.model}".lower()
+    if block.model_info.mode is not None or (found := _BY_NAME.search(names)) is None:
+        return
+    mode = "rerank" if found["rerank"] else "embedding"
+    said = f"{entry.name} is taken for chat, and its name says {mode}: write model_info.mode"
+    yield entry.warning((*entry.path, "model_name"), "mode-by-name", f"{said}: {mode}")
 
 
 def _name_faults(entry: Entry, block: schema.Entry) -> Iterator[Problem]:

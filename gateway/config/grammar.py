@@ -160,18 +160,23 @@ def _meant(key: str, block: str, here: frozenset[str]) -> str:
         return f": {nowhere}"
     names = known.litellm_keys().block(block)
     also = DEFAULTS if block == "litellm_params" else frozenset()
-    if near := known.nearest(key, here) or known.nearest(key, names.known | also, 0.75):  # 6
+    elsewhere = [b for b, found in known.litellm_keys().blocks.items() if key in found]
+    near = known.nearest(key, here)
+    if near is None and not elsewhere:
+        near = known.nearest(key, names.known | also, 0.75)
+    if near is not None:  # 6
         return f" (did you mean `{near}`?)"
     if key in _FOREIGN and block == "file":  # 7
         return f": it belongs in {_FOREIGN[key]}"
-    for other, found in known.litellm_keys().blocks.items():
-        if other != block and key in found:
-            return f": LiteLLM reads it {_where(other)}"
+    if elsewhere:
+        return f": LiteLLM reads it {_where(elsewhere[0])}"
     for other, model in known.FIELDS.items():
         if near := known.nearest(key, model.model_fields, 0.8):
             return f" (did you mean `{near}` {_where(other)}?)"
     if block == "litellm_params":  # 8
         return ": a field for the engine goes under extra_body"
+    if block in known.litellm_keys().blocks:
+        return ", and LiteLLM does not read it either: it never had an effect"
     return f" (there are: {', '.join(sorted(here))})" if len(here) <= 8 else ""
 
 

@@ -152,7 +152,8 @@ def _config(
     config = _assembled(blocks, members, pointing, resolved, revised)
     problems += pointing.problems
     problems += rules.rescue_ways(source, config)
-    if not (config.master_key or config.client_keys or has_errors(problems)):
+    given = blocks.general.master_key or config.client_keys  # a variable may have no value here
+    if not (given or has_errors(problems)):
         problems.append(access.no_keys(source))
     return config
 

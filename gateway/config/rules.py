@@ -139,6 +139,11 @@ def policies(source: Source, router: schema.RouterSettings) -> Iterator[Problem]
                 near = known.did_you_mean(name, inner[block])
                 said = f"`{name}` is not known in {block}{near}"
                 yield Problem(source.place((*path, name)), "error", "unknown-key", said)
+    if router.routing_strategy not in (None, "simple-shuffle"):
+        said = f"`{router.routing_strategy}` has no effect here: requests are shared by weight"
+        more = ", and a member at its cap, or resting, is passed over"
+        at = source.value(("router_settings", "routing_strategy"))
+        yield Problem(at, "warning", "no-effect", said + more)
     for i, check in enumerate(router.optional_pre_call_checks or ()):
         at = source.value(("router_settings", "optional_pre_call_checks", i))
         if check not in inner["optional_pre_call_checks"]:

@@ -18,6 +18,14 @@ Count = Annotated[int, Field(ge=0)]
 Cap = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 SomeSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Strategy = Literal[
+    "simple-shuffle",
+    "least-busy",
+    "latency-based-routing",
+    "cost-based-routing",
+    "usage-based-routing",
+    "usage-based-routing-v2",
+]
 Targets = list[dict[Text, list[Text]]]
 
 
@@ -113,7 +121,7 @@ class RouterSettings(Block):
     context_window_fallbacks: Targets | None = _hint("The same, where a prompt is too long")
     default_fallbacks: list[Text] | None = _hint("Fallbacks of every name without its own")
     max_fallbacks: Count | None = _hint("Longest way through fallbacks; 0: none (no limit)")
-    routing_strategy: Literal["simple-shuffle"] | None = _hint("Only this one: by weight")
+    routing_strategy: Strategy | None = _hint("By weight (simple-shuffle), whatever stands here")
     optional_pre_call_checks: list[Text] | None = _hint("Caps are always enforced here")
     retry_policy: dict[str, Count] | None = _hint("Known to LiteLLM; no effect here")
     allowed_fails_policy: dict[str, Count] | None = _hint("Known to LiteLLM; no effect here")

@@ -155,6 +155,8 @@ def _problems(
         said = f"{_name(full)} must be one of {', '.join(choices)}, not `{given}`"
         near = known.nearest(given, choices)
         said += f" (did you mean '{near}'?)" if near else ""
+        if full[-2:] == ("model_info", "mode") and not near:
+            said += ": other kinds are not served here, so leave this entry out"
         yield Problem(source.value(full), "error", "wrong-value", said)
     else:
         yield _wrong(detail, full, source)

@@ -123,3 +123,9 @@ def test_without_the_environment_a_number_from_a_variable_is_some_number() -> No
 
     assert loaded.deployments[0].rpm == 1
     assert loaded.deployments[0].served_name == "$MODEL"
+
+
+def test_a_master_key_that_is_not_read_is_a_key_all_the_same() -> None:
+    loaded = load(file(), {}, check_env=False)
+
+    assert "no-keys" not in {p.code for p in loaded.problems}
