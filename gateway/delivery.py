@@ -61,10 +61,12 @@ class Delivery:
 
     async def end(self, last: bytes) -> None:
         """The last events, and the end of the body."""
-        await self.write(last)
         async with self._lock:
-            self.ended = True
-            await self._send({"type": _BODY, "body": b""})
+            if not self.started:
+                await self._start(200, [_EVENT_STREAM])
+            last = b"".join((*self._held, last))
+            self.ended = self.committed = True
+            await self._send({"type": _BODY, "body": last})
 
     async def tell(self, error: GatewayError, dialect: Dialect) -> None:
         """A failure: as a whole answer, or as the last event of what the client has."""

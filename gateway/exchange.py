@@ -85,6 +85,10 @@ class Answer(Protocol):
     status: int
     headers: Headers  # names in lower case
 
+    def at_end(self) -> bool:
+        """True if the clean end is known to have come: the next read gives b""."""
+        ...
+
     async def read(self) -> bytes:
         """What has arrived; b"" at the clean end.
 

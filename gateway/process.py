@@ -27,6 +27,7 @@ from gateway.api.app import OPEN_ROUTES
 from gateway.bridge import is_there
 from gateway.config.load import Loaded, load, read_env_file
 from gateway.config.overlaps import resolved_overlaps, unresolved
+from gateway.cork import CorkedProtocol
 from gateway.records.lock import RecordsError
 from gateway.server import Gateway, InsecureError
 
@@ -109,7 +110,7 @@ def web_server(gateway: Gateway) -> uvicorn.Server:
     config = uvicorn.Config(
         gateway.app,
         interface="asgi3",
-        http="httptools",
+        http=CorkedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,

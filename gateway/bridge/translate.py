@@ -47,6 +47,9 @@ class BridgedAnswer:
         self._error: BaseException | None = None
         self._ended = False
 
+    def at_end(self) -> bool:
+        return self._ended
+
     async def read(self) -> bytes:
         if self._ended:
             return b""

@@ -66,6 +66,10 @@ class Response:
             self._source.resume()
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def at_end(self) -> bool:
+        """True if the clean end of the body is in and all of it was read."""
+        return self._ended and self._error is None and not self._pieces
+
     def abort(self, error: BaseException | None = None) -> None:
         """Close the connection now; a pending or later read (or post) raises `error` or Aborted.
 

@@ -5,8 +5,7 @@
     nobody may serve (all rest, or none fits)             NoCandidate at once
 
 A newcomer never overtakes a waiter. Each permit given back, each rest that ends and each window
-that opens chooses again for those who wait. Saturation is not failure: nothing of it counts
-against an engine.
+that opens chooses again for those who wait. Saturation is no failure: no engine is blamed for it.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     3 where    routing/       name -> Route -> groups       -> turn.py, which does 3 to 7
     8 record   here           one record, whatever happened
 
-A client that leaves cancels the task that serves it, in every phase: whoever waits there closes
-what it holds. So does a stop of the gateway, with an error for the client.
+A client that leaves cancels the task that serves it, and whoever waits there closes what it holds.
+So does a stop of the gateway, with an error for the client.
 """
 
 from __future__ import annotations

@@ -26,13 +26,13 @@ class _Line:
 class EngineAnswer:
     """An answer of an engine; see exchange.Answer."""
 
-    __slots__ = ("_response", "abort", "headers", "status")
+    __slots__ = ("_response", "abort", "at_end", "headers", "status")
 
     def __init__(self, response: Response) -> None:
         self._response = response
         self.status: int = response.status
         self.headers: Headers = response.headers
-        self.abort = response.abort
+        self.abort, self.at_end = response.abort, response.at_end
 
     async def read(self) -> bytes:
         try:

@@ -31,10 +31,10 @@ class EventStream:
     async def pass_on(self, alarm: Alarm, *, spare: bool) -> None:
         """Pass events on until the end of the answer.
 
-        Raises ErrorEvent, Broken, TimedOut or ClientStalled; whether the client has seen anything
-        is for `delivery` to say. With a `spare` candidate, events before content are held.
+        Raises ErrorEvent, Broken, TimedOut or ClientStalled; `delivery` knows what the client has
+        seen. With a `spare` candidate, events before content are held.
         """
-        scanner, delivery, seen = self.scanner, self.delivery, 0
+        scanner, delivery, seen, last = self.scanner, self.delivery, 0, b""
         idle, stalled = TimedOut(), ClientStalled()
         while data := await self.answer.read():
             out = scanner.feed(data)
@@ -45,13 +45,15 @@ class EventStream:
                 seen, left = scanner.content_events, self.idle_s
             if spare and not (seen or delivery.committed or scanner.is_complete()):
                 delivery.hold(out, self.hold_s)
+            elif self.answer.at_end() and scanner.is_complete():
+                last = out  # in one write with the end of the body
             elif out:
                 alarm.set(self.write_s, stalled)
                 await delivery.write(out)
             if scanner.error is not None:
                 raise ErrorEvent(scanner.error)
             alarm.set(left, idle)
-        last = self._ending()
+        last += self._ending()
         if seen == 0:
             self.on_content()  # an empty answer is a whole one
         alarm.set(self.write_s, stalled)

@@ -141,8 +141,7 @@ class Turn:
     async def _attempt(self, admitted: Admitted, *, spare: bool) -> Verdict:
         """One attempt; its permit is back and health told when it ends.
 
-        Before the commit point a failure is returned, and the client has seen nothing of it;
-        after it, it is raised as EngineSaid.
+        A failure before the commit point is returned; one after it is raised as EngineSaid.
         """
         deployment, trace = admitted.permit.deployment, self.trace
         started, outcome = self.admission.clock(), "cancelled"
