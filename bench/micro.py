@@ -28,7 +28,7 @@ from gateway.config.config import (
     TierRule,
     Upstream,
 )
-from gateway.dialects import read_body
+from gateway.events import read_body
 from gateway.fit import Fit
 from gateway.keys import KeyRing
 from gateway.records.activity import ActivityLog

@@ -11,14 +11,8 @@ from __future__ import annotations
 import re
 
 from gateway.config.config import Dialect
-from gateway.dialects import (
-    ASKS_FOR_USAGE,
-    CONTENT,
-    DONE_EVENT,
-    EventFacts,
-    read_event,
-    read_events,
-)
+from gateway.dialects import ASKS_FOR_USAGE, DONE_EVENT
+from gateway.events import CONTENT, EventFacts, read_event, read_events
 from gateway.records.record import Usage
 
 _DONE = b"[DONE]"

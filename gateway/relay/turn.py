@@ -17,8 +17,8 @@ import msgspec
 from gateway import refusals
 from gateway.alarm import Alarm
 from gateway.delivery import ClientStalled, Delivery
-from gateway.dialects import ASKS_FOR_USAGE, read_body
 from gateway.errors import GatewayError
+from gateway.events import read_body
 from gateway.exchange import (
     Answer,
     AttemptFailed,
@@ -189,8 +189,7 @@ class Turn:
 
     async def _stream(self, answer: Answer, admitted: Admitted, alarm: Alarm, spare: bool) -> None:
         request, config, trace = self.request, self.config, self.trace
-        hides_usage = request.dialect in ASKS_FOR_USAGE and not request.wants_usage
-        scanner = Scanner(request.dialect, drop_usage=hides_usage)
+        scanner = Scanner(request.dialect, drop_usage=not request.wants_usage)
 
         def on_content() -> None:
             trace.first_content = self.admission.clock()
