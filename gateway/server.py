@@ -22,8 +22,10 @@ from gateway.api.app import build as build_pages
 from gateway.api.view import Phase
 from gateway.body import Receive, Send
 from gateway.bridge import is_there
+from gateway.bridge.content import Tee
+from gateway.bridge.loggers import Loggers, others
 from gateway.bridge.translate import BridgeSender
-from gateway.config.config import Config
+from gateway.config.config import Config, Deployment, TierName
 from gateway.dialects import PATHS
 from gateway.errors import GatewayError, Unauthorized
 from gateway.exchange import Senders, Serving
@@ -44,7 +46,7 @@ from gateway.routing.table import RouteTable, build
 _log = structlog.get_logger("gateway")
 _INFERENCE = frozenset(prefix + path for prefix in ("", "/v1") for path in PATHS)
 # Keys that a running process cannot take over from a reloaded file.
-_NEEDS_RESTART = ("host", "port", "activity")
+_NEEDS_RESTART = ("host", "port", "activity", "callbacks", "callback_content")
 
 
 class Gateway:
@@ -63,6 +65,7 @@ class Gateway:
         self._random = random or Random(os.urandom(16))  # noqa: S311 -- no secret is drawn
         self.phase: Phase = "starting"
         self.rejected: tuple[Problem, ...] = ()
+        self._removed: dict[str, tuple[Deployment, TierName]] = {}  # until they drain
         self._http = HttpClient()
         self._admission = Admission(Health(), Limits(), clock, self._random)
         self._bridge = bridge or (BridgeSender() if is_there() else None)
@@ -71,7 +74,14 @@ class Gateway:
         self.usage = Usage(
             config.activity.path, flush=self.activity.flush, tier_of=lambda g: self.tier_of(g)
         )
-        self.metrics = Metrics(now=self.now, lost=lambda: self.activity.lost)
+        names = others(config) if is_there() else ()
+        self.loggers = Loggers(names, config.path) if names else None
+        self._tees: dict[str, Tee] | None = {} if names and config.callback_content else None
+        self.metrics = Metrics(
+            now=self.now,
+            lost=lambda: self.activity.lost,
+            callbacks_lost=lambda: self.loggers.lost if self.loggers is not None else 0,
+        )
         self.relay = Relay(
             serving=self._serving(config),
             admission=self._admission,
@@ -115,29 +125,37 @@ class Gateway:
         return self.relay.serving.keys.identify(headers)
 
     def now(self) -> NowState:
-        """Every deployment's state at this moment."""
-        limits, health, at = self._admission.limits, self._admission.health, self._admission.clock()
-        states = []
-        for deployment in self.config.deployments:
-            use = limits.use(deployment.id, at)
-            states.append(
-                DeploymentState(
-                    id=deployment.id,
-                    group=deployment.group,
-                    tier=self.config.tiers[deployment.group],
-                    in_flight=use.in_flight,
-                    rpm_used=len(use.calls),
-                    tpm_used=use.tokens,
-                    rests_s=health.rests(deployment.id, at),
-                )
-            )
+        """Every deployment's state at this moment, and that of removed ones until they drain."""
+        limits = self._admission.limits
+        at = self._admission.clock()
+        for gone in [id for id in self._removed if not limits.use(id, at).in_flight]:
+            del self._removed[gone]
+        tiers = self.config.tiers
+        listed = [(d, tiers[d.group]) for d in self.config.deployments]
+        states = [self._state(*one, at) for one in (*listed, *self._removed.values())]
         waiting = tuple((name, self._admission.waiting(name)) for name in self.table.groups)
         return NowState(deployments=tuple(states), waiting=waiting)
+
+    def _state(self, deployment: Deployment, tier: TierName, at: float) -> DeploymentState:
+        use = self._admission.limits.use(deployment.id, at)
+        return DeploymentState(
+            id=deployment.id,
+            group=deployment.group,
+            tier=tier,
+            in_flight=use.in_flight,
+            rpm_used=len(use.calls),
+            tpm_used=use.tokens,
+            rests_s=self._admission.health.rests(deployment.id, at),
+        )
 
     async def app(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Inference goes to the relay; everything else to the pages."""
         if scope["type"] == "http" and scope["path"] in _INFERENCE and scope["method"] == "POST":
-            await self.relay(scope, receive, send)
+            if self._tees is None:
+                await self.relay(scope, receive, send)
+            else:
+                tee = Tee(receive, send, self._tees)
+                await self.relay(scope, tee.receive, tee.send)
         else:
             await self._pages(scope, receive, send)
 
@@ -146,6 +164,8 @@ class Gateway:
         if self._bridge is not None:
             self._bridge.prepare(self.config)
         self.relay.loop = asyncio.get_running_loop()
+        if self.loggers is not None:
+            self.loggers.start()
         self.activity.start()
         await asyncio.to_thread(self.usage.start)
         # What stands now stays: the collector need not look at it with every few requests.
@@ -158,6 +178,10 @@ class Gateway:
         """Serve another revision from the next request on. Returns keys that need a restart."""
         before = self.config
         self.relay.serving = self._serving(config)
+        now_there = {d.id for d in config.deployments}
+        old = {d.id: (d, before.tiers[d.group]) for d in before.deployments}
+        self._removed |= old
+        self._removed = {i: one for i, one in self._removed.items() if i not in now_there}
         self.rejected = ()
         if self._bridge is not None:
             self._bridge.prepare(config)
@@ -189,6 +213,8 @@ class Gateway:
         await self._http.close()
         if self._bridge is not None:
             await self._bridge.close()
+        if self.loggers is not None:
+            await self.loggers.close()
         await self.activity.aclose()
         await asyncio.to_thread(self.usage.close)
 
@@ -196,6 +222,9 @@ class Gateway:
         self.activity.write(record)
         self.usage.add(record)
         self.metrics.observe(record)
+        if self.loggers is not None:
+            tee = self._tees.pop(record.id, None) if self._tees is not None else None
+            self.loggers.write(record, self.config, tee.content() if tee is not None else None)
         if record.outcome != "ok":
             _log.info(
                 "request",

@@ -156,18 +156,13 @@ def policies(source: Source, router: schema.RouterSettings) -> Iterator[Problem]
             yield Problem(at, "warning", "no-effect", f"'{check}' has no effect here: leave it out")
 
 
-def not_yet(
-    source: Source, library: schema.LiteLLMSettings, gateway: schema.GatewaySettings
-) -> Iterator[Problem]:
+def not_yet(source: Source, gateway: schema.GatewaySettings) -> Iterator[Problem]:
     """What is in the grammar and has no effect in this version: said, so that nobody counts on it.
 
     A row goes when its feature comes.
     """
-    others = [name for name in library.callbacks if name != callbacks.RECORDER and "." in name]
     rows: tuple[tuple[Path, Any, str], ...] = (
         (("gateway_settings", "rescue"), gateway.rescue, "streams that break end with an error"),
-        (("gateway_settings", "callback_content"), gateway.callback_content, "no callback is run"),
-        (("litellm_settings", "callbacks"), others, f"{', '.join(others)} will not be run"),
     )
     for path, given, instead in rows:
         if given:

@@ -82,9 +82,10 @@ class Metrics:
         *,
         now: Callable[[], NowState] = NowState,
         lost: Callable[[], int] = lambda: 0,
+        callbacks_lost: Callable[[], int] = lambda: 0,
     ) -> None:
         self._now = now
-        self._lost = lost
+        self._lost, self._callbacks_lost = lost, callbacks_lost
         self._series: dict[_Key, _Series] = {}
         self._times: dict[tuple[str, str], _Times] = {}
         self._attempts: dict[tuple[str, str], int] = {}
@@ -163,6 +164,8 @@ class Metrics:
         yield from self._state_families(now)
         yield _counter("gateway_keys_refused", "Requests without a known key", self._refused_keys)
         yield _counter("gateway_records_lost", "Records that could not be written", self._lost())
+        told = "Calls of other people's callbacks that were not made, or failed"
+        yield _counter("gateway_callbacks_lost", told, self._callbacks_lost())
         reloads = CounterMetricFamily(
             "gateway_config_reloads", "Reloads of the file", labels=["outcome"]
         )
