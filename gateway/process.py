@@ -22,7 +22,7 @@ import structlog
 import uvicorn
 
 from common import logs
-from common.problems import Problem, has_errors, render
+from common.problems import Place, Problem, has_errors, render
 from gateway.api.app import OPEN_ROUTES
 from gateway.bridge import is_there
 from gateway.config.load import Loaded, load, read_env_file
@@ -54,11 +54,13 @@ async def serve(options: Options) -> int:
     # The writer of records runs beside the loop: its turns are short, and so must the wait be.
     sys.setswitchinterval(0.001)
     loaded = await asyncio.to_thread(_load, options)
-    print(render(loaded.problems), file=sys.stderr) if loaded.problems else None  # noqa: T201
+    if loaded.problems:
+        print(render(loaded.problems), file=sys.stderr)  # noqa: T201
     if loaded.config is None:
         return 1
     config = loaded.config
-    host, port = options.host or config.host, options.port or config.port
+    host = options.host or config.host
+    port = config.port if options.port is None else options.port
     try:
         gateway = Gateway(config, insecure=options.insecure)
         if gateway.relay.serving.keys.is_open and host not in _LOOPBACK:
@@ -84,7 +86,10 @@ def _stop(message: str) -> int:
 def _load(options: Options) -> Loaded:
     environ = dict(os.environ)
     if options.env_file is not None:
-        environ |= read_env_file(options.env_file)
+        try:
+            environ |= read_env_file(options.env_file)
+        except (OSError, ValueError) as wrong:  # gone, or no NAME=value lines
+            return Loaded(None, (_problem(options.env_file, "env-file", str(wrong)),))
     loaded = load(options.config_path, environ)
     if loaded.config is None:
         return loaded
@@ -93,6 +98,10 @@ def _load(options: Options) -> Loaded:
         *unresolved(loaded.config, _addresses),
     )
     return Loaded(loaded.config, (*loaded.problems, *more))
+
+
+def _problem(path: str, code: str, message: str) -> Problem:
+    return Problem(Place(path, 1, 1), "error", code, message)
 
 
 def _addresses(host: str) -> list[str]:
@@ -211,7 +220,7 @@ async def _reload(gateway: Gateway, options: Options) -> None:
     try:
         restart = gateway.swap(loaded.config)
     except InsecureError as wrong:
-        _log.error("config_rejected", why=str(wrong))
+        _rejected(gateway, (_problem(options.config_path, "no-key", str(wrong)),))
         return
     gateway.metrics.reloaded("ok")
     _log.info("config_loaded", revision=gateway.relay.serving.revision)

@@ -128,7 +128,7 @@ class Gateway:
         """Every deployment's state at this moment, and that of removed ones until they drain."""
         limits = self._admission.limits
         at = self._admission.clock()
-        for gone in [id for id in self._removed if not limits.use(id, at).in_flight]:
+        for gone in [i for i in self._removed if not limits.use(i, at).in_flight]:
             del self._removed[gone]
         tiers = self.config.tiers
         listed = [(d, tiers[d.group]) for d in self.config.deployments]
