@@ -86,28 +86,28 @@ class Callback:
     async def _serve(self) -> None:
         try:
             # Inside a loop, as the stock proxy loads them: some start tasks of their own.
-            instance = load(self._name, self._config_path)
+            logger = load(self._name, self._config_path)
         except Exception as error:  # noqa: BLE001 -- other people's code: any of it may fail
             self._tally.tell(f"{self._name} cannot be imported: {type(error).__name__}: {error}")
-            instance = None
+            logger = None
         room, running = asyncio.Semaphore(AT_ONCE), set[asyncio.Task[None]]()
         while (event := await asyncio.to_thread(self._queue.get)) is not None:
-            if instance is None:
+            if logger is None:
                 self._tally.over(lost=True)
                 continue
             await room.acquire()
-            task = asyncio.create_task(self._call(instance, event))
+            task = asyncio.create_task(self._call(logger, event))
             running.add(task)
             task.add_done_callback(running.discard)
             task.add_done_callback(lambda _: room.release())
         if running:
             await asyncio.wait(running, timeout=_FINISH_S)
 
-    async def _call(self, instance: Any, event: Event) -> None:
+    async def _call(self, logger: Any, event: Event) -> None:
         """Every hook that this event is for."""
         try:
             async with asyncio.timeout(CALL_S):
-                for hook in hooks(instance, event):
+                for hook in hooks(logger, event):
                     await hook
         except TimeoutError:
             self._tally.over(lost=True, problem=f"{self._name} took more than {CALL_S:g} s")
@@ -118,7 +118,7 @@ class Callback:
             self._tally.over()
 
 
-def hooks(instance: Any, event: Event) -> Iterator[Coroutine[Any, Any, Any]]:
+def hooks(logger: Any, event: Event) -> Iterator[Coroutine[Any, Any, Any]]:
     """The calls that LiteLLM would make for this request, in its order, by keyword."""
     record = event.record
     begin, _, end = payload.times(record)
@@ -132,31 +132,31 @@ def hooks(instance: Any, event: Event) -> Iterator[Coroutine[Any, Any, Any]]:
         said["traceback_exception"] = ""
     if event.first_group not in (None, record.group):
         name = "log_success_fallback_event" if good else "log_failure_fallback_event"
-        yield getattr(instance, name)(
+        yield getattr(logger, name)(
             original_model_group=event.first_group,
             kwargs=said,
             original_exception=failed(event, first=True),
         )
     name = "async_log_success_event" if good else "async_log_failure_event"
     told = response if good else None
-    yield getattr(instance, name)(kwargs=said, response_obj=told, **when)
+    yield getattr(logger, name)(kwargs=said, response_obj=told, **when)
 
 
 def load(name: str, config_path: str) -> Any:
-    """The instance, as LiteLLM finds it: next to the file first, else importable."""
-    module_name, _, instance = name.rpartition(".")
+    """The object that NAME means, as LiteLLM finds it: next to the file first, else importable."""
+    module_name, _, attribute = name.rpartition(".")
     folder = Path(config_path).absolute().parent
     beside = folder.joinpath(*module_name.split(".")).with_suffix(".py")
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
     if not beside.is_file():
-        return getattr(importlib.import_module(module_name), instance)
+        return getattr(importlib.import_module(module_name), attribute)
     spec = importlib.util.spec_from_file_location(module_name, beside)
     if spec is None or spec.loader is None:
         raise ImportError(f"{beside} cannot be read as a module")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, instance)
+    return getattr(module, attribute)
 
 
 def main(arguments: list[str]) -> None:

@@ -126,32 +126,17 @@ def kwargs(event: Event, messages: Any, response: Any) -> dict[str, Any]:
 def _standard(event: Event, messages: Any, response: Any) -> dict[str, Any]:
     """LiteLLM's StandardLoggingPayload."""
     record, tokens = event.record, usage(event.record)
-    begin, first, end = times(record)
-    good = succeeded(record)
-    left = "Client disconnected the request" if good and record.outcome == "cancelled" else None
     return {
         "id": record.id,
         "litellm_call_id": record.id,
         "trace_id": record.id,
         "session_id": "",
         "call_type": CALL_TYPES[_dialect(record)],
-        "cache_hit": None,
-        "cache_key": None,
         "stream": record.stream,
-        "status": "success" if good else "failure",
-        "status_fields": {
-            "llm_api_status": "success" if good else "failure",
-            "guardrail_status": "not_run",
-        },
         "custom_llm_provider": event.provider,
-        "saved_cache_cost": 0.0,
-        "response_cost": 0.0,
-        "cost_breakdown": None,
-        "response_cost_failure_debug_info": None,
-        "startTime": begin,
-        "endTime": end,
-        "completionStartTime": end if first is None else first,
-        "response_time": (end if first is None else first) - begin,
+        **_outcome(event),
+        **_clock(record),
+        **_NO_CACHE_NO_COST,
         "model": f"{event.provider}/{event.model}" if event.provider else event.model,
         "model_group": record.group,
         "model_id": record.deployment,
@@ -161,26 +146,65 @@ def _standard(event: Event, messages: Any, response: Any) -> dict[str, Any]:
         "metadata": _metadata(record) | {"usage_object": tokens},
         **{name: tokens[name] for name in ("total_tokens", "prompt_tokens", "completion_tokens")},
         "request_tags": [],
+        "request_model_access_groups": [],
         "end_user": None,
         "requester_ip_address": record.client_ip,
         "user_agent": record.app,
         "messages": messages,
         "response": response,
-        "error_str": record.error or left,
-        "error_information": None if good else _error(event),
         "guardrail_information": None,
         "standard_built_in_tools_params": None,
-        "hidden_params": {
-            "model_id": record.deployment,
-            "cache_key": None,
-            "api_base": event.api_base,
-            "response_cost": 0.0,
-            "additional_headers": {},
-            "litellm_overhead_time_ms": record.queue_ms,
-            "batch_models": None,
-            "litellm_model_name": event.model,
-            "usage_object": None,
-        },
+        "hidden_params": _hidden(event),
+    }
+
+
+# Nothing is cached here, and no price is known.
+_NO_CACHE_NO_COST: Final[Mapping[str, Any]] = {
+    "cache_hit": None,
+    "cache_key": None,
+    "saved_cache_cost": 0.0,
+    "response_cost": 0.0,
+    "cost_breakdown": None,
+    "response_cost_failure_debug_info": None,
+}
+
+
+def _outcome(event: Event) -> dict[str, Any]:
+    record, good = event.record, succeeded(event.record)
+    word = "success" if good else "failure"
+    left = "Client disconnected the request" if good and record.outcome == "cancelled" else None
+    return {
+        "status": word,
+        "status_fields": {"llm_api_status": word, "guardrail_status": "not_run"},
+        "error_str": record.error or left,
+        "error_information": None if good else _error(event),
+    }
+
+
+def _clock(record: Record) -> dict[str, float]:
+    begin, first, end = times(record)
+    first = end if first is None else first
+    return {
+        "startTime": begin,
+        "endTime": end,
+        "completionStartTime": first,
+        "response_time": first - begin,
+    }
+
+
+def _hidden(event: Event) -> dict[str, Any]:
+    return {
+        "model_id": event.record.deployment,
+        "cache_key": None,
+        "api_base": event.api_base,
+        "response_cost": 0.0,
+        "additional_headers": {},
+        "litellm_overhead_time_ms": event.record.queue_ms,
+        "batch_models": None,
+        "batch_successful_requests": None,
+        "batch_failed_requests": None,
+        "litellm_model_name": event.model,
+        "usage_object": None,
     }
 
 

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from gateway.bridge.payload import Event, kwargs
 from gateway.cli import main
+from tests.callbacks.theirs import noted, with_callbacks, write_modules
 from tests.client import question
 from tests.engine import FakeEngine
 from tests.engine_answers import error
 from tests.engine_says import Say
 from tests.node import ENVIRON, Node, member
+from tests.records.build import record
 from tests.stock.proxy import Serving, stock_proxy
 
 
@@ -62,7 +65,9 @@ async def test_the_real_proxy_serves_it_and_keeps_the_records(
         FakeEngine("down", status=503) as down,
     ):
         file, out = tmp_path / "config.yaml", tmp_path / "stock.yaml"
-        file.write_bytes(node(Engines(people, work, spare, down)).yaml("run/activity.jsonl"))
+        engines = Engines(people, work, spare, down)
+        file.write_bytes(with_callbacks(node(engines), Path("run/a.jsonl"), "notes_cb.notes"))
+        write_modules(tmp_path)
         assert main(["render", "--stock", str(file), "-o", str(out)]) == 0
 
         environ = {**ENVIRON, "SIGNALBOX_CONFIG": str(file)}
@@ -75,6 +80,7 @@ async def test_the_real_proxy_serves_it_and_keeps_the_records(
             people.otherwise = error(400, "bad temperature")
             refused = await ask(proxy, 13, "chat")
 
+    _same_payload_as_ours(next(row for row in noted(tmp_path) if row["hook"] == "success"))
     # A task is an alias there, with its group's fallbacks, unless its pin says otherwise.
     assert (task["task"], task["tier"], task["outcome"]) == ("title", "auxiliary", "ok")
     assert [(a["deployment"], a["outcome"]) for a in task["attempts"]] == [
@@ -101,3 +107,30 @@ async def _left_early(proxy: Serving, engine: FakeEngine, number: int) -> dict[s
     engine.otherwise = Say()
     await engine.release()
     return record
+
+
+# What the proxy tells a callback and this gateway does not: a key, headers, and its own workings.
+NOT_OURS = {
+    *("api_key", "applied_guardrails", "extra_body", "first_api_call_start_time"),
+    *("has_logged_async_success", "llm_api_duration_ms", "log_event_type", "max_retries"),
+    *("model_id", "response_headers", "served_output_texts", "stream_options"),
+    *("zero_cost_diagnostic", "routing_decision"),
+    # Of a first group that failed, left in what is told of the group that served.
+    *("exception", "traceback_exception", "has_logged_async_failure", "has_logged_sync_failure"),
+    "prompt",
+}
+NOT_OURS_IN_PAYLOAD = {
+    *("autorouter_savings", "autorouter_savings_estimate", "autorouter_baseline_observation"),
+    "zero_cost_diagnostic",
+}
+
+
+def _same_payload_as_ours(theirs: dict[str, Any]) -> None:
+    """A logger that reads a key under the proxy finds it here."""
+    said = kwargs(Event(record=record()), [], {})
+
+    missing = set(theirs["keys"]) - set(said) - NOT_OURS
+    missing_in_payload = set(theirs["payload_keys"]) - set(said["standard_logging_object"])
+
+    assert not missing
+    assert not missing_in_payload - NOT_OURS_IN_PAYLOAD
