@@ -193,7 +193,7 @@ def metadata(data: Mapping[str, Any]) -> Mapping[str, Any]:
 def failure(error: BaseException) -> tuple[int, str, str]:
     """(status, code, outcome of the attempt) of an exception that the proxy answers with."""
     given = getattr(error, "status_code", None) or getattr(error, "code", None)
-    status = int(given) if isinstance(given, int) or str(given).isdigit() else 500
+    status = int(str(given)) if str(given).isdigit() else 500
     code = _CODES.get(status, "invalid_request" if status < 500 else "upstream_failed")
     outcome = f"http-{status}"
     name = type(error).__name__
