@@ -27,7 +27,7 @@ from gateway.records.record import Record
 
 MAX_WAITING = 4096  # events
 MAX_WAITING_BYTES = 64 * 1024 * 1024  # of content
-_RESTART_S = 5.0  # a process that dies at once is not started in a loop
+RESTART_S = 5.0  # a process that dies at once is not started in a loop
 _STOP_S = 5.0
 
 _log = structlog.get_logger("callbacks")
@@ -53,9 +53,15 @@ class Loggers:
     """
 
     def __init__(
-        self, names: Sequence[str], config_path: str, *, max_waiting: int = MAX_WAITING
+        self,
+        names: Sequence[str],
+        config_path: str,
+        *,
+        max_waiting: int = MAX_WAITING,
+        restart_s: float = RESTART_S,
     ) -> None:
-        self._names, self._config_path, self._max_waiting = names, config_path, max_waiting
+        self._names, self._config_path = names, config_path
+        self._max_waiting, self._restart_s = max_waiting, restart_s
         self._queue: deque[Event] = deque()
         self._bytes = 0
         self._wake = asyncio.Event()
@@ -115,7 +121,7 @@ class Loggers:
                 self._settle()
             if not self._closing:
                 _log.error("callbacks_ended", exit_code=process.returncode)
-                await asyncio.sleep(_RESTART_S)
+                await asyncio.sleep(self._restart_s)
 
     async def _feed(self, process: asyncio.subprocess.Process) -> None:
         """Returns when the process has gone, or when we close and all is told."""

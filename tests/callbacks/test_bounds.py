@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from gateway.bridge.content import MAX_BYTES, Tee, answer, messages
 from gateway.bridge.loggers import MAX_WAITING_BYTES, Loggers, others
 from gateway.bridge.payload import Content
 from gateway.config.config import Config
+from tests.callbacks.theirs import noted, write_modules
 from tests.engine import FakeEngine
-from tests.harness import configured
+from tests.harness import configured, until
 from tests.node import Node
 from tests.records.build import record
 
@@ -113,3 +115,25 @@ def test_a_streams_reasoning_and_text_are_put_together_across_comments() -> None
 
     assert choice["message"] == {"role": "assistant", "content": "ab", "reasoning_content": "hm"}
     assert choice["finish_reason"] == "stop"
+
+
+async def test_a_callback_that_ends_the_process_costs_what_was_under_way_and_no_more(
+    config: Config, tmp_path: Path
+) -> None:
+    write_modules(tmp_path)
+    loggers = Loggers(("ends_cb.ends",), str(tmp_path / "config.yaml"), restart_s=0.0)
+    loggers.start()
+
+    loggers.write(record(1, outcome="failed", status=502), config)
+    await _until(lambda: loggers.lost == 1)
+    loggers.write(record(2), config)
+    await _until(lambda: len(noted(tmp_path)) == 1)
+    await loggers.close()
+
+    assert loggers.lost == 1
+    assert noted(tmp_path)[0]["hook"] == "success"
+
+
+async def _until(true: Callable[[], bool]) -> None:
+    await until(true, 60.0)  # each process imports litellm, which takes seconds of CPU
+    assert true()

@@ -74,6 +74,18 @@ class Blocks(CustomLogger):
 raises, blocks = Raises(), Blocks()
 """
 
+# Ends the process that it runs in.
+ENDS = """
+import os
+from notes_cb import Notes
+
+class Ends(Notes):
+    async def async_log_failure_event(self, kwargs, response_obj, start_time, end_time):
+        os._exit(7)
+
+ends = Ends()
+"""
+
 BROKEN = "raise RuntimeError('no such service')\nhook = None\n"
 
 
@@ -87,7 +99,12 @@ def with_callbacks(node: Node, activity: Path, *names: str, content: bool = Fals
 
 def write_modules(folder: Path) -> None:
     """Put the modules into the folder of the file."""
-    for name, text in (("notes_cb", NOTES), ("bad_cb", BAD), ("broken_cb", BROKEN)):
+    for name, text in (
+        ("notes_cb", NOTES),
+        ("bad_cb", BAD),
+        ("broken_cb", BROKEN),
+        ("ends_cb", ENDS),
+    ):
         (folder / f"{name}.py").write_text(text)
 
 
