@@ -15,7 +15,7 @@ from gateway.dialects import HEARTBEAT, error_event
 from gateway.errors import GatewayError
 from gateway.errors import body as error_body
 from gateway.errors import headers as error_headers
-from gateway.exchange import Headers
+from gateway.exchange import Broken, Headers
 
 _EVENT_STREAM = (b"content-type", b"text/event-stream; charset=utf-8")
 _BODY = "http.response.body"
@@ -38,7 +38,9 @@ class Delivery:
         self._sent_at = 0.0
 
     async def whole(self, status: int, headers: Headers, body: bytes) -> None:
-        """A whole answer, or an error before anything was sent."""
+        """A whole answer, or an error before anything was sent. Broken if a heartbeat was."""
+        if self.started:
+            raise Broken("a heartbeat has begun a stream, and this answer is none")
         self.committed = self.ended = True
         await self._start(status, [*headers, (b"content-length", b"%d" % len(body))])
         await self._send({"type": _BODY, "body": body})

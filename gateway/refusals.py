@@ -8,8 +8,25 @@ from random import Random
 
 from gateway.config.config import Dialect
 from gateway.errors import ContextTooLong, GatewayError, NothingServes, Saturated, UnsupportedRoute
-from gateway.routing.facts import Decision
+from gateway.exchange import GroupFailed
+from gateway.routing.facts import Decision, Full, NoCandidate
 from gateway.routing.table import Group
+
+
+def refusal(
+    group: Group,
+    why: NoCandidate | Full,
+    dialect: Dialect,
+    rests_s: Sequence[float],
+    *,
+    asked: bool,
+) -> GatewayError | GroupFailed:
+    """What to raise: GroupFailed where another group may serve, else the error for the client."""
+    if isinstance(why, NoCandidate):
+        error = nobody(group, why.decision, dialect, rests_s)
+        return GroupFailed(error, overflow=why.decision.too_long)
+    full = saturated(group, why.opens_in_s, Random())  # noqa: S311 -- jitter is no secret
+    return full if asked and group.rule.on_saturation == "reject" else GroupFailed(full)
 
 
 def saturated(group: Group, opens_in_s: float, random: Random) -> Saturated:

@@ -12,7 +12,8 @@ import msgspec
 
 from gateway.config.config import Deployment, Dialect
 from gateway.errors import GatewayError
-from gateway.exchange import Headers
+from gateway.events import read_body
+from gateway.exchange import Answer, Broken, Headers, read_whole
 from gateway.keys import Client
 from gateway.records.record import Attempt, Outcome, Record, Usage
 from gateway.routing.facts import Wait
@@ -67,6 +68,16 @@ class Trace:
         self.status = 200 if started else error.shown_status
         self.outcome = "refused" if 400 <= self.status < 500 else "failed"
         return error
+
+    async def whole(self, answer: Answer, content_type: bytes) -> bytes:
+        """The body of an answer that does not stream; its usage is kept. Raises Broken."""
+        body = await read_whole(answer)
+        try:
+            self.usage = read_body(body, content_type)
+        except msgspec.DecodeError:
+            raise Broken("the answer is no JSON") from None
+        self.status = answer.status
+        return body
 
     def saw(self, scanner: Scanner, prompt_tokens: int) -> None:
         """A stream that reached the client: its usage, or an estimate from its content events."""

@@ -142,7 +142,6 @@ def _config(
     )
     problems += rules.conflicts(source, blocks.router, blocks.library)
     problems += rules.policies(source, blocks.router)
-    problems += rules.not_yet(source, blocks.gateway)
     problems += rules.callback_faults(source, blocks.library.callbacks, source.file)
     members, found = deployments.build(source, resolved, _shared(blocks))
     problems += found

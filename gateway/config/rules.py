@@ -7,7 +7,6 @@ mixed-modes       a group that serves chat here and embeddings there
 callback          a callback that cannot be imported
 builtin-callback  (warning) LiteLLM's own callback, which is not run here
 rescue-no-way     (warning) a rescue without a fallback to carry on with
-not-yet           (warning) a setting that is valid, and not built yet
 """
 
 from __future__ import annotations
@@ -154,20 +153,6 @@ def policies(source: Source, router: schema.RouterSettings) -> Iterator[Problem]
             yield Problem(at, "error", "unsafe-to-ignore", said)
         elif check != "enforce_model_rate_limits":  # caps are always enforced
             yield Problem(at, "warning", "no-effect", f"'{check}' has no effect here: leave it out")
-
-
-def not_yet(source: Source, gateway: schema.GatewaySettings) -> Iterator[Problem]:
-    """What is in the grammar and has no effect in this version: said, so that nobody counts on it.
-
-    A row goes when its feature comes.
-    """
-    rows: tuple[tuple[Path, Any, str], ...] = (
-        (("gateway_settings", "rescue"), gateway.rescue, "streams that break end with an error"),
-    )
-    for path, given, instead in rows:
-        if given:
-            said = f"`{path[-1]}` has no effect in this version yet: {instead}"
-            yield Problem(source.place(path), "warning", "not-yet", said)
 
 
 def rescue_ways(source: Source, config: Config) -> Iterator[Problem]:

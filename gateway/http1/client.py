@@ -98,7 +98,7 @@ class Client:
         self._closed = True
         for task in tuple(self._connecting):
             task.cancel()
-        for host in self._hosts.values():
+        for host in tuple(self._hosts.values()):  # others may still be met while this waits
             await host.close()
 
     async def _reconnect(

@@ -27,6 +27,7 @@ class EventStream:
     hold_s: float
     write_s: float
     on_content: Callable[[], None]
+    through: Callable[[bytes], bytes]  # what events pass on their way out; see rescue.py
 
     async def pass_on(self, alarm: Alarm, *, spare: bool) -> None:
         """Pass events on until the end of the answer.
@@ -37,7 +38,7 @@ class EventStream:
         scanner, delivery, seen, last = self.scanner, self.delivery, 0, b""
         idle, stalled = TimedOut(), ClientStalled()
         while data := await self.answer.read():
-            out = scanner.feed(data)
+            out = self.through(scanner.feed(data))
             left = alarm.left()  # comments, roles and usage move no limit
             if scanner.content_events > seen:
                 if seen == 0:
@@ -61,7 +62,7 @@ class EventStream:
 
     def _ending(self) -> bytes:
         """The last events of a whole answer; Broken if it is not one."""
-        last = self.scanner.end()
+        last = self.through(self.scanner.end())
         if self.scanner.error is not None:
             raise ErrorEvent(self.scanner.error)
         if not self.scanner.is_complete():

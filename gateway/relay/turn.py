@@ -12,17 +12,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from gateway import refusals
 from gateway.alarm import Alarm
 from gateway.delivery import ClientStalled, Delivery
 from gateway.errors import GatewayError
-from gateway.events import read_body
 from gateway.exchange import (
     Answer,
     AttemptFailed,
-    Broken,
     ErrorEvent,
     GroupFailed,
     Request,
@@ -32,6 +28,7 @@ from gateway.exchange import (
 )
 from gateway.judge import OK, EngineSaid, Verdict, judge, judge_event, judge_failure
 from gateway.relay.stream import EventStream
+from gateway.rescue import Rescue, Through, carry_on
 from gateway.routing.facts import Admitted, Full, NoCandidate, Wait
 from gateway.routing.plan import MAX_PAUSE_S, Plan, pause_s
 from gateway.routing.table import Group, Stage
@@ -51,6 +48,8 @@ class Turn:
         self.relay, self.admission, self.config = relay, relay.admission, serving.config
         self.request, self.delivery, self.trace = request, delivery, trace
         self.groups, self.wait = serving.table.groups, trace.wait
+        self.rescue = Rescue.of(request, serving.config, trace.route)
+        self.through: Through = self.rescue.note if self.rescue is not None else bytes
 
     async def serve(self, plan: Plan) -> None:
         """Try the groups, each once, until one serves; else raise what the first one said."""
@@ -61,15 +60,23 @@ class Turn:
             except GroupFailed as failed:
                 first = first or failed.error
                 plan.failed(stage, overflow=failed.overflow)
+            except EngineSaid as said:
+                if await carry_on(self, said.verdict, stage, plan):
+                    return None
+                raise
         if not self.trace.attempts:  # nowhere else to go
-            groups = [self.groups[name] for name in plan.tried]
-            early = self.admission.free(groups, self.request.facts, set(), early=True)
+            early = self.spare(*plan.tried, early=True)
             if early is not None:
-                verdict = await self._attempt(early, spare=False)
+                verdict = await self.attempt(early, spare=False)
                 first = None if verdict.kind == "ok" else EngineSaid(verdict)
         if first is not None:
             raise first
         return None
+
+    def spare(self, *names: str, early: bool = False) -> Admitted | None:
+        """A permit that is free now in one of the groups."""
+        groups = [self.groups[name] for name in names]
+        return self.admission.free(groups, self.request.facts, set(), early=early)
 
     async def _in_group(self, stage: Stage, plan: Plan) -> None:
         """Try a group's candidates, `num_retries` times more than once. Raises GroupFailed.
@@ -88,7 +95,7 @@ class Turn:
             spare = self.request.stream and (
                 (retries > 0 and len(tried) < len(group.members)) or plan.has_more(stage)
             )
-            verdict = await self._attempt(admitted, spare=spare)
+            verdict = await self.attempt(admitted, spare=spare)
             if verdict.kind == "ok":
                 return
             if verdict.kind == "client":
@@ -124,21 +131,15 @@ class Turn:
 
     async def _first(self, group: Group, stage: Stage) -> Admitted:
         """The first permit in a group. Raises GroupFailed, or Saturated where the file says so."""
-        admission, facts = self.admission, self.request.facts
         # A saturated fallback group is skipped, not waited for.
         wait = Wait(0.0) if stage.hops else self.wait
         try:
-            return await admission.admit(group, facts, frozenset(), wait)
-        except NoCandidate as nobody:
-            error = refusals.nobody(group, nobody.decision, facts.dialect, admission.rests(group))
-            raise GroupFailed(error, overflow=nobody.decision.too_long) from None
-        except Full as full:
-            saturated = refusals.saturated(group, full.opens_in_s, admission.random)
-            if stage.hops == 0 and group.rule.on_saturation == "reject":
-                raise saturated from None
-            raise GroupFailed(saturated) from None
+            return await self.admission.admit(group, self.request.facts, frozenset(), wait)
+        except (NoCandidate, Full) as why:
+            rests, dialect = self.admission.rests(group), self.request.dialect
+            raise refusals.refusal(group, why, dialect, rests, asked=not stage.hops) from None
 
-    async def _attempt(self, admitted: Admitted, *, spare: bool) -> Verdict:
+    async def attempt(self, admitted: Admitted, *, spare: bool) -> Verdict:
         """One attempt; its permit is back and health told when it ends.
 
         A failure before the commit point is returned; one after it is raised as EngineSaid.
@@ -192,7 +193,7 @@ class Turn:
         scanner = Scanner(request.dialect, drop_usage=not request.wants_usage)
 
         def on_content() -> None:
-            trace.first_content = self.admission.clock()
+            trace.first_content = trace.first_content or self.admission.clock()
             self.admission.told(admitted, OK)
 
         events = EventStream(
@@ -203,6 +204,7 @@ class Turn:
             hold_s=config.hold_s,
             write_s=config.client_write_timeout_s,
             on_content=on_content,
+            through=self.through,
         )
         try:
             await events.pass_on(alarm, spare=spare)
@@ -212,13 +214,6 @@ class Turn:
                 trace.saw(scanner, 2 * request.facts.prompt_tokens)
 
     async def _whole(self, answer: Answer, alarm: Alarm, content_type: bytes) -> None:
-        body = await read_whole(answer)
-        try:
-            self.trace.usage = read_body(body, content_type)
-        except msgspec.DecodeError:
-            raise Broken("the answer is no JSON") from None
-        if self.delivery.started:
-            raise Broken("a heartbeat has begun a stream, and the answer is none")
-        self.trace.status = answer.status
+        body = await self.trace.whole(answer, content_type)
         alarm.set(self.config.client_write_timeout_s, ClientStalled())
         await self.delivery.whole(answer.status, [(b"content-type", content_type)], body)

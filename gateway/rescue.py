@@ -1,0 +1,249 @@
+"""Rescue: a stream that broke after content is carried on by a fallback, where the file says so.
+
+    continue   the spare gets the partial text as an assistant prefix and goes on from there
+               (model_info.accepts_prefix)
+    replay     the spare gets the request again; what it says is passed on only after its opening
+               has matched what was sent, to the character
+
+Never for tool calls, reasoning or constrained output, and not for the Responses dialect, whose last
+event repeats the whole answer. Id and model stay the first one's, usage is the second's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Protocol
+
+import msgspec
+
+from gateway.config.config import Config, Deployment, Dialect, RescueWay
+from gateway.exchange import Broken, Request
+from gateway.judge import EngineSaid, Verdict
+from gateway.routing.facts import Admitted
+from gateway.routing.plan import Plan
+from gateway.routing.table import Route, Stage
+
+_DIALECTS: frozenset[Dialect] = frozenset({"chat", "completions", "messages"})
+# Fields that constrain an answer: its second half would not keep to what its first began.
+_CONSTRAINTS = frozenset({
+    "ebnf", "grammar", "guided_choice", "guided_decoding_backend", "guided_grammar", "guided_json",
+    "guided_regex", "json_schema", "output_config", "output_format", "regex", "response_format",
+    "structured_outputs",
+})  # fmt: skip
+# What makes an engine go on with the last message instead of answering it.
+_PREFIX_FIELDS: dict[str | None, dict[str, bool]] = {
+    "vllm": {"continue_final_message": True, "add_generation_prompt": False},
+    "sglang": {"continue_final_message": True},
+}
+
+
+class Rescue:
+    """One stream: what its client has of it, and how another engine's answer is joined to it."""
+
+    def __init__(self, request: Request, ways: tuple[RescueWay, ...]) -> None:
+        self.ways = ways
+        self.begun = False  # something of the second answer has gone out
+        self._request = request
+        self._text = ""  # what the client has
+        self._skip = ""  # of the second answer: its opening, to be matched and left out
+        self._identity: dict[str, Any] = {}
+        self._fits = request.dialect in _DIALECTS and not _CONSTRAINTS & set(request.fields)
+        if "n" in request.fields and bytes(request.fields["n"]) not in (b"1", b"null"):
+            self._fits = False
+
+    @classmethod
+    def of(cls, request: Request, config: Config, route: Route | None) -> Rescue | None:
+        """The rescue of a request's stream, or None where the file asks for none."""
+        ways = config.rescue.get(route.group) if route is not None and request.stream else None
+        return cls(request, ways) if ways else None
+
+    @property
+    def possible(self) -> bool:
+        """True if what was sent is plain text that another engine can carry on."""
+        return self._fits and bool(self._text)
+
+    def note(self, events: bytes) -> bytes:
+        """What goes to the client, as it is; its text is kept."""
+        for event in _events(events) if self._fits else ():
+            data = _data(event)
+            if data is not None:
+                for key in ("id", "model", "created"):
+                    if key in data:
+                        self._identity.setdefault(key, data[key])
+                text = self._read(data)
+                self._fits = self._fits and text is not None
+                self._text += text or ""
+        return events
+
+    def request_for(self, spare: Deployment, way: RescueWay) -> Request:
+        """What the spare is asked. One that takes no prefix is asked to replay."""
+        if way == "replay" or not spare.accepts_prefix:
+            self._skip = self._text
+            return self._request
+        self._skip = ""
+        fields = dict(self._request.fields)
+        if self._request.dialect == "completions":
+            fields["prompt"] = _raw(str(json.loads(bytes(fields["prompt"]))) + self._text)
+        else:
+            messages = json.loads(bytes(fields["messages"]))
+            messages.append({"role": "assistant", "content": self._text})
+            fields["messages"] = _raw(messages)
+            extra = _PREFIX_FIELDS.get(spare.engine, {})
+            fields |= {name: _raw(value) for name, value in extra.items()}
+        return replace(self._request, fields=fields)
+
+    def join(self, events: bytes) -> bytes:
+        """The second answer's events as they follow the first's. Broken where they do not fit."""
+        return b"".join(self._joined(event) for event in _events(events))
+
+    def _joined(self, event: bytes) -> bytes:
+        data = _data(event)
+        if data is None:
+            return event  # a comment, or the terminator
+        text = self._read(data, second=True)
+        if text is None:
+            raise Broken("the spare's answer does not fit what was sent")
+        if _is_opening(data):
+            return b""
+        left = self._without_opening(text)
+        ends = _is_end(data)
+        if ends and self._skip:
+            raise Broken("the spare's answer is shorter than what was sent")
+        if not left and text and not ends:
+            return b""
+        self.begun = True
+        _set_text(data, left)
+        if self._request.dialect != "messages":
+            data |= self._identity
+        head = f"event: {data['type']}\n".encode() if self._request.dialect == "messages" else b""
+        return head + b"data: " + msgspec.json.encode(data) + b"\n\n"
+
+    def _without_opening(self, text: str) -> str:
+        """What of `text` is new to the client. Broken if the opening is not what was sent."""
+        common = min(len(text), len(self._skip))
+        if text[:common] != self._skip[:common]:
+            raise Broken("the spare's answer opens otherwise than what was sent")
+        self._skip = self._skip[common:]
+        return text[common:]
+
+    def _read(self, data: dict[str, Any], *, second: bool = False) -> str | None:
+        """The text of an event; None if it holds what cannot be carried on."""
+        if self._request.dialect == "messages":
+            return _read_message(data, second=second)
+        choices = data.get("choices") or []
+        if len(choices) > 1 or any(c.get("index") for c in choices):
+            return None
+        if not choices:
+            return ""
+        if choices[0].get("finish_reason") is not None and not second:
+            return None  # it had ended: there is nothing to carry on
+        if self._request.dialect == "completions":
+            return str(choices[0].get("text") or "")
+        delta = choices[0].get("delta") or {}
+        text = delta.get("content") or ""
+        others = ("reasoning", "reasoning_content", "tool_calls", "function_call", "refusal")
+        if any(delta.get(name) for name in others) or not isinstance(text, str):
+            return None
+        return text
+
+
+Through = Callable[[bytes], bytes]  # what events pass on their way out
+
+
+class Carrier(Protocol):
+    """A request on its way whose stream broke; see relay/turn.py."""
+
+    request: Request
+    rescue: Rescue | None
+    through: Through
+
+    def spare(self, group: str) -> Admitted | None:
+        """A permit of the group that is free now."""
+        ...
+
+    async def attempt(self, admitted: Admitted, *, spare: bool) -> Verdict:
+        """One more attempt. Raises EngineSaid."""
+        ...
+
+
+async def carry_on(turn: Carrier, verdict: Verdict, stage: Stage, plan: Plan) -> bool:
+    """A stream failed with `verdict`: True if a fallback has carried it to its end."""
+    rescue = turn.rescue
+    if rescue is None or not rescue.possible or verdict.kind not in ("retry", "timeout"):
+        return False
+    plan.failed(stage, overflow=False)
+    turn.through = rescue.join
+    while after := plan.next():
+        for way in rescue.ways:
+            admitted = turn.spare(after.group)
+            if admitted is None or rescue.begun:
+                break
+            turn.request = rescue.request_for(admitted.permit.deployment, way)
+            with contextlib.suppress(EngineSaid):
+                return (await turn.attempt(admitted, spare=False)).kind == "ok"
+    return False
+
+
+def _read_message(data: dict[str, Any], *, second: bool) -> str | None:
+    kind = data.get("type")
+    if kind == "content_block_start":
+        block = data.get("content_block") or {}
+        return "" if block.get("type") == "text" and not data.get("index") else None
+    if kind == "content_block_delta":
+        delta = data.get("delta") or {}
+        return str(delta.get("text") or "") if delta.get("type") == "text_delta" else None
+    if kind in ("message_start", "ping"):
+        return ""
+    return "" if second else None  # the first one had ended
+
+
+def _is_opening(data: dict[str, Any]) -> bool:
+    """True for events that the client has had from the first answer."""
+    if data.get("type") in ("message_start", "content_block_start"):
+        return True
+    choices = data.get("choices")
+    if not choices or choices[0].get("finish_reason") is not None or "text" in choices[0]:
+        return False
+    delta: dict[str, Any] = choices[0].get("delta") or {}
+    return not delta.get("content")
+
+
+def _is_end(data: dict[str, Any]) -> bool:
+    ended = any(c.get("finish_reason") is not None for c in data.get("choices") or ())
+    return ended or data.get("type") in ("content_block_stop", "message_delta", "message_stop")
+
+
+def _set_text(data: dict[str, Any], text: str) -> None:
+    choices = data.get("choices")
+    if data.get("type") == "content_block_delta":
+        data["delta"]["text"] = text
+    elif choices and "text" in choices[0]:
+        choices[0]["text"] = text
+    elif choices:
+        delta = choices[0].setdefault("delta", {}) or {}
+        delta.pop("role", None)
+        if text or "content" in delta:
+            delta["content"] = text
+        choices[0]["delta"] = delta
+
+
+def _events(events: bytes) -> Iterator[bytes]:
+    """Whole events, each with its blank line; see sse.Scanner."""
+    normal = events.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    yield from (event + b"\n\n" for event in normal.split(b"\n\n") if event.strip())
+
+
+def _data(event: bytes) -> dict[str, Any] | None:
+    lines = [line[5:] for line in event.split(b"\n") if line.startswith(b"data:")]
+    try:
+        data = json.loads(b"\n".join(lines))
+    except ValueError:
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _raw(value: object) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
