@@ -2,9 +2,9 @@
 
 chat          the direct way (its own bytes where the provider speaks OpenAI), else plain
 completions   plain        embeddings   plain        rerank   plain
-messages      a provider that speaks it: plain; else chat, translated (repair.py, surface.py)
-responses     the same
-count_tokens  a provider that counts: asked; else an estimate by the library's tokeniser
+messages      Anthropic's own bytes, the direct way; else chat, translated (repair.py)
+responses     a provider that speaks it: plain; else chat, translated
+count_tokens  Anthropic is asked; else an estimate by the library's tokeniser
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from gateway.bridge import direct, plain, surface
 from gateway.bridge.call import Call
 from gateway.bridge.direct import Direct
 from gateway.bridge.named import split
-from gateway.bridge.repair import Repair, whole
+from gateway.bridge.repair import Repair, Unfinished, whole
 from gateway.bridge.sse import event
 from gateway.dialects import DONE_EVENT
 from gateway.errors import BadRequest
+from gateway.http1.client import Response
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.encode
@@ -70,7 +71,7 @@ class Answers:
             case "responses":
                 return await self._response(call, named, extras)
             case "count_tokens":
-                return await _count(call, named)
+                return await self._count(call, named | extras)
 
     async def _chat(self, call: Call, named: Fields, extras: Fields) -> Whole | Stream:
         if not direct.is_openai(call):
@@ -78,7 +79,9 @@ class Answers:
             if isinstance(said, dict):
                 return Whole(_encode(said))
             return Stream(_chat_events(said.chunks), said.close)
-        response = await self._direct.send(call, named, extras)
+        return await self._own_bytes(call, await self._direct.send(call, named, extras))
+
+    async def _own_bytes(self, call: Call, response: Response) -> Whole | Stream:
         if not call.stream:
             parts = []
             while data := await response.read():
@@ -87,9 +90,8 @@ class Answers:
         return Stream(_read(response.read), _closing(response.abort))
 
     async def _message(self, call: Call, named: Fields, extras: Fields) -> Whole | Stream:
-        if not call.speaks_chat and surface.speaks_messages(call.provider, call.model):
-            said = await plain.message(call, named, extras)
-            return await _passed(said)
+        if call.provider == "anthropic":
+            return await self._own_bytes(call, await self._direct.message(call, named | extras))
         chat, names = surface.chat_of_messages({**named, "model": call.model})
         found = await self._ask(call, _asking(call, chat), extras)
         if isinstance(found, dict):
@@ -115,6 +117,11 @@ class Answers:
         events = surface.response_events_of_chat(_repaired(chunks), body, call.provider)
         return Stream(_named(plain.dumped(events)), found.close)
 
+    async def _count(self, call: Call, body: Fields) -> Whole | Stream:
+        if call.provider == "anthropic":
+            return await self._own_bytes(call, await self._direct.message(call, body))
+        return await _estimate(call, body)
+
     async def _ask(self, call: Call, named: Fields, extras: Fields) -> Fields | _Chunks:
         """A chat call, whichever way: OpenAI's object, or its chunks."""
         if direct.goes(call):
@@ -125,7 +132,7 @@ class Answers:
         said = await plain.chat(call, named, extras)
         if not call.stream:
             return surface.plain(said)
-        return _Chunks(plain.dumped(said), said.aclose)
+        return _Chunks(plain.chunks(said), said.aclose)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +175,18 @@ async def _repaired(chunks: AsyncIterator[Fields]) -> AsyncIterator[Any]:
 
 
 async def _chat_events(chunks: AsyncIterator[Fields]) -> Pieces:
+    """Chunks as a chat client reads them: usage last, in an event of its own."""
+    usage, finished = None, False
     async for chunk in chunks:
-        yield event(chunk)
+        usage = chunk.pop("usage", None) or usage
+        choices = chunk.get("choices") or []
+        finished = finished or any(c.get("finish_reason") for c in choices)
+        if any(c.get("finish_reason") or c.get("delta") for c in choices):
+            yield event(chunk)
+    if not finished:
+        raise Unfinished
+    if usage is not None:
+        yield event({**chunk, "choices": [], "usage": usage})
     yield DONE_EVENT
 
 
@@ -205,18 +222,7 @@ async def _passed(said: Any, ending: bytes = b"") -> Whole | Stream:
     return Stream(pieces(), close)
 
 
-async def _count(call: Call, named: Fields) -> Whole:
-    asks = not call.speaks_chat and surface.speaks_messages(call.provider, call.model)
-    if asks:
-        counted = await surface.acount_tokens(
-            model=f"{call.provider}/{call.model}",
-            messages=named.get("messages"),
-            tools=named.get("tools"),
-            system=named.get("system"),
-            api_key=call.api_key,
-            api_base=call.api_base,
-        )
-        return Whole(_encode({"input_tokens": counted.total_tokens}))
+async def _estimate(call: Call, named: Fields) -> Whole:
     chat, _ = surface.chat_of_messages({**named, "model": call.model, "max_tokens": 1})
     tokens = await asyncio.to_thread(
         surface.count_locally, model=call.model, messages=chat["messages"], tools=chat.get("tools")

@@ -5,7 +5,8 @@ kinds of provider go this way, and all others go through the plain entry points 
 
     an engine that speaks chat at its `api_base`   the chat request as it is: nobody translates it
     OpenAI's wire, at the provider's own address   map_openai_params, transform_request
-    anthropic                                      the same, and the chunk parser on each event
+    anthropic                                      the same, and the chunk parser on each event;
+                                               its own dialect as it is
 
 tests/bridge/test_ways.py sends the same requests both ways, and holds what reaches the provider
 and the client to be the same.
@@ -76,7 +77,20 @@ class Direct:
 
     async def send(self, call: Call, named: dict[str, Any], extras: Mapping[str, Any]) -> Response:
         """The provider's answer to a chat request. Raises Refused unless it is a success."""
-        url, headers, body = self._request(call, named, extras)
+        return await self._answer(call, *self._request(call, named, extras))
+
+    async def message(self, call: Call, body: dict[str, Any]) -> Response:
+        """Anthropic's answer to a request in its own dialect, or to count_tokens."""
+        _, url, key = surface.where(call.provider, call.model, call.api_base, call.api_key)
+        headers = {"anthropic-version": "2023-06-01"} | call.headers
+        if key:
+            headers["x-api-key"] = key
+        suffix = "/count_tokens" if call.dialect == "count_tokens" else ""
+        return await self._answer(call, f"{url}{suffix}", headers, {**body, "model": call.model})
+
+    async def _answer(
+        self, call: Call, url: str, headers: dict[str, str], body: dict[str, Any]
+    ) -> Response:
         response = await self._post(url, call.headers | headers | _HEADERS, body)
         if not 200 <= response.status < 300:
             parts, size = [], 0

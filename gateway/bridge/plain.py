@@ -12,6 +12,7 @@ from typing import Any
 
 from gateway.bridge import surface
 from gateway.bridge.call import Call
+from gateway.bridge.repair import Unfinished
 
 _NO_LIMIT_S = 24 * 3600.0
 
@@ -23,7 +24,7 @@ def _target(call: Call) -> dict[str, Any]:
         **surface.ONCE,
         "model": f"{call.provider}/{call.model}",
         "custom_llm_provider": call.provider,
-        "api_base": call.api_base,
+        "api_base": surface.base_of(call.provider, call.api_base),
         "api_key": call.api_key,
         "timeout": _NO_LIMIT_S,
         "drop_params": call.drop_params,
@@ -55,14 +56,16 @@ async def response(call: Call, named: Mapping[str, Any], extras: Mapping[str, An
     return await surface.aresponses(**named, extra_body=dict(extras) or None, **_target(call))
 
 
-async def message(call: Call, named: Mapping[str, Any], extras: Mapping[str, Any]) -> Any:
-    """A message of a provider that speaks Anthropic's dialect itself."""
-    headers = {k: v for k, v in call.headers.items() if k.startswith("anthropic-")}
-    more = {"extra_headers": headers} if headers else {}
-    return await surface.anthropic_messages(**named, **extras, **more, **_target(call))
-
-
 async def dumped(stream: AsyncIterator[Any]) -> AsyncIterator[dict[str, Any]]:
     """A stream of the library's objects as JSON's."""
     async for each in stream:
         yield surface.plain(each)
+
+
+async def chunks(stream: Any) -> AsyncIterator[dict[str, Any]]:
+    """A chat stream of the library's. Raises Unfinished where it makes up a finish reason."""
+    async for chunk in dumped(stream):
+        made_up = getattr(stream, "received_finish_reason", "") is None
+        if made_up and any(c.get("finish_reason") for c in chunk.get("choices", ())):
+            raise Unfinished
+        yield chunk

@@ -76,14 +76,6 @@ def chat_config(provider: str, model: str) -> Any:
     return ProviderConfigManager.get_provider_chat_config(model, LlmProviders(provider))
 
 
-def speaks_messages(provider: str, model: str) -> bool:
-    """True if the library passes Anthropic's dialect on to this provider."""
-    if not knows(provider):
-        return False
-    find = ProviderConfigManager.get_provider_anthropic_messages_config
-    return find(model=model, provider=LlmProviders(provider)) is not None
-
-
 def speaks_responses(provider: str, model: str) -> bool:
     """True if the library passes the Responses dialect on to this provider."""
     if not knows(provider):
@@ -96,10 +88,19 @@ def where(
     provider: str, model: str, api_base: str | None, api_key: str | None
 ) -> tuple[str, str | None, str | None]:
     """The model as the provider calls it, the address and the key: its own where none is given."""
-    found = litellm.get_llm_provider(
-        model=f"{provider}/{model}", api_base=api_base, api_key=api_key
-    )
-    return found[0], api_base or found[3], api_key or found[2]
+    name, base = f"{provider}/{model}", base_of(provider, api_base)
+    found = litellm.get_llm_provider(model=name, api_base=base, api_key=api_key)
+    base = base or found[3]
+    if provider == "anthropic":
+        base = f"{base or 'https://api.anthropic.com'}/v1/messages"
+    return found[0], base, api_key or found[2]
+
+
+def base_of(provider: str, api_base: str | None) -> str | None:
+    """An address as the library wants it: it adds Anthropic's version itself."""
+    if provider == "anthropic" and api_base is not None:
+        return api_base.removesuffix("/messages").removesuffix("/v1")
+    return api_base
 
 
 # The plain entry points: whole calls, with the library's own HTTP clients.
@@ -108,8 +109,6 @@ atext_completion: Any = litellm.atext_completion
 aembedding: Any = litellm.aembedding
 arerank: Any = litellm.arerank
 aresponses: Any = litellm.aresponses
-anthropic_messages: Any = litellm.anthropic_messages
-acount_tokens: Any = litellm.acount_tokens
 count_locally: Any = litellm.token_counter
 new_answer: Any = ModelResponse
 new_chunk: Any = ModelResponseStream

@@ -16,10 +16,14 @@ def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
 
 
 def call(
-    arguments: str = "", *, id: str | None = None, index: int | None = None, name: str | None = None
+    arguments: str = "",
+    *,
+    key: str | None = None,
+    index: int | None = None,
+    name: str | None = None,
 ) -> dict[str, Any]:
     function = {"arguments": arguments, **({"name": name} if name else {})}
-    one = {"id": id, "index": index, "function": function}
+    one = {"id": key, "index": index, "function": function}
     return {k: v for k, v in one.items() if v is not None}
 
 
@@ -56,9 +60,9 @@ def reasons(made: list[dict[str, Any]]) -> list[str]:
 def test_two_calls_that_share_index_0_stay_two() -> None:
     """STR-14."""
     made = repaired(
-        chunk(tool_calls=[call('{"a":', id="A", index=0, name="f")]),
+        chunk(tool_calls=[call('{"a":', key="A", index=0, name="f")]),
         chunk(tool_calls=[call("1}", index=0)]),
-        chunk(tool_calls=[call('{"b":2}', id="B", index=0, name="g")]),
+        chunk(tool_calls=[call('{"b":2}', key="B", index=0, name="g")]),
         chunk("tool_calls"),
     )
 
@@ -68,12 +72,12 @@ def test_two_calls_that_share_index_0_stay_two() -> None:
 def test_calls_without_an_index_are_told_apart_by_their_heads() -> None:
     """STR-15: two without any index, the third with index 2."""
     made = repaired(
-        chunk(tool_calls=[call(id="A", name="f")]),
+        chunk(tool_calls=[call(key="A", name="f")]),
         chunk(tool_calls=[call('{"a"')]),
         chunk(tool_calls=[call(":1}")]),
-        chunk(tool_calls=[call(id="B", name="g")]),
+        chunk(tool_calls=[call(key="B", name="g")]),
         chunk(tool_calls=[call("{}")]),
-        chunk(tool_calls=[call("{}", id="C", index=2, name="h")]),
+        chunk(tool_calls=[call("{}", key="C", index=2, name="h")]),
         chunk("tool_calls"),
     )
 
@@ -85,8 +89,8 @@ def test_interleaved_calls_keep_their_own_arguments() -> None:
     made = repaired(
         chunk(
             tool_calls=[
-                call('{"a"', id="A", index=0, name="f"),
-                call('{"b"', id="B", index=1, name="g"),
+                call('{"a"', key="A", index=0, name="f"),
+                call('{"b"', key="B", index=1, name="g"),
             ]
         ),
         chunk(tool_calls=[call(":1}", index=0)]),
@@ -99,8 +103,8 @@ def test_interleaved_calls_keep_their_own_arguments() -> None:
 
 def test_an_engine_that_repeats_the_id_in_every_delta_makes_one_call() -> None:
     made = repaired(
-        chunk(tool_calls=[call('{"a"', id="A", index=0, name="f")]),
-        chunk(tool_calls=[call(":1}", id="A", index=0)]),
+        chunk(tool_calls=[call('{"a"', key="A", index=0, name="f")]),
+        chunk(tool_calls=[call(":1}", key="A", index=0)]),
         chunk("tool_calls"),
     )
 
@@ -110,7 +114,7 @@ def test_an_engine_that_repeats_the_id_in_every_delta_makes_one_call() -> None:
 @pytest.mark.parametrize(
     ("delta", "said", "expected"),
     [
-        ({"tool_calls": [call("{}", id="A", index=0, name="f")]}, "stop", "tool_calls"),  # STR-12
+        ({"tool_calls": [call("{}", key="A", index=0, name="f")]}, "stop", "tool_calls"),  # STR-12
         ({"content": "text"}, "tool_calls", "stop"),  # STR-13
         ({"content": "text"}, "length", "length"),  # STR-25
         ({"content": "text"}, "content_filter", "content_filter"),
@@ -149,11 +153,11 @@ def test_reasoning_has_one_name_and_is_never_doubled(delta: dict[str, Any]) -> N
 def test_a_chunk_with_all_kinds_of_content_becomes_one_of_each() -> None:
     made = repaired(
         chunk(
-            "stop", reasoning="r", content="c", tool_calls=[call("{}", id="A", index=0, name="f")]
+            "stop", reasoning="r", content="c", tool_calls=[call("{}", key="A", index=0, name="f")]
         )
     )
 
-    assert [sorted(delta)[0] for delta in deltas(made)] == [
+    assert [min(delta) for delta in deltas(made)] == [
         "reasoning_content",
         "content",
         "tool_calls",
