@@ -1,0 +1,1 @@
+"""Sixteen upstream faults and what a caller must get out of each: see the folder's scenarios.py."""
