@@ -26,10 +26,10 @@ class Alarm:
         self._handle: asyncio.TimerHandle | None = None
         self._due: float | None = None
         self._rings_at = 0.0
-        self._error: Exception | None = None
+        self._error: type[Exception] | None = None
         self._rang = False
 
-    def set(self, seconds: float | None, error: Exception) -> None:
+    def set(self, seconds: float | None, error: type[Exception]) -> None:
         """Ring in `seconds` (None: never) with `error`; replaces what was set before."""
         self._error = error
         if seconds is None:
@@ -73,4 +73,4 @@ class Alarm:
         if not self._rang or self._task.uncancel() > self._cancels:
             return
         if kind is asyncio.CancelledError and self._error is not None:
-            raise self._error from error
+            raise self._error() from error

@@ -45,6 +45,7 @@ class Relay:
     loop: asyncio.AbstractEventLoop | None = None  # the running one; to ask for it costs more
     draining: bool = False
     running: set[Trace] = field(default_factory=set)
+    watch: Watch = field(default_factory=Watch)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one POST to an inference path."""
@@ -78,10 +79,9 @@ class Relay:
         """Steps 2 to 8. Whatever happens, one record comes of it."""
         self.running.add(trace)
         delivery = Delivery(send, trace.headers)
-        watch = Watch(receive, trace)
         try:
             body = await read_body(headers, receive, serving.config.max_body_bytes)
-            watch.begin()
+            self.watch.begin(receive, trace)
             request = parse(body, headers, trace)
             known = trace.client.names
             trace.route = route = resolve(serving.table, request.model, request.task, known)
@@ -105,7 +105,7 @@ class Relay:
         except errors.GatewayError as error:
             await delivery.tell(trace.failed(error, started=delivery.started), trace.dialect)
         finally:
-            watch.end()
+            self.watch.end(trace)
             delivery.close()
             self.running.remove(trace)
             self.on_record(trace.record(self.admission.clock()))

@@ -36,7 +36,6 @@ class EventStream:
         seen. With a `spare` candidate, events before content are held.
         """
         scanner, delivery, seen, last = self.scanner, self.delivery, 0, b""
-        idle, stalled = TimedOut(), ClientStalled()
         while data := await self.answer.read():
             out = self.through(scanner.feed(data))
             left = alarm.left()  # comments, roles and usage move no limit
@@ -49,15 +48,15 @@ class EventStream:
             elif self.answer.at_end() and scanner.is_complete():
                 last = out  # in one write with the end of the body
             elif out:
-                alarm.set(self.write_s, stalled)
+                alarm.set(self.write_s, ClientStalled)
                 await delivery.write(out)
             if scanner.error is not None:
                 raise ErrorEvent(scanner.error)
-            alarm.set(left, idle)
+            alarm.set(left, TimedOut)
         last += self._ending()
         if seen == 0:
             self.on_content()  # an empty answer is a whole one
-        alarm.set(self.write_s, stalled)
+        alarm.set(self.write_s, ClientStalled)
         await delivery.end(last)
 
     def _ending(self) -> bytes:

@@ -168,7 +168,7 @@ class Turn:
         answer: Answer | None = None
         try:
             with Alarm(self.trace.task) as alarm:
-                alarm.set(first_s, TimedOut())
+                alarm.set(first_s, TimedOut)
                 answer = await self.relay.sender.send(request, deployment)
                 if not 200 <= answer.status < 300:
                     body = await read_whole(answer, limit=1024 * 1024)
@@ -215,5 +215,5 @@ class Turn:
 
     async def _whole(self, answer: Answer, alarm: Alarm, content_type: bytes) -> None:
         body = await self.trace.whole(answer, content_type)
-        alarm.set(self.config.client_write_timeout_s, ClientStalled())
+        alarm.set(self.config.client_write_timeout_s, ClientStalled)
         await self.delivery.whole(answer.status, [(b"content-type", content_type)], body)
