@@ -15,6 +15,7 @@ import sys
 
 import uvloop
 
+from gateway.bridge import is_there, release
 from gateway.bridge.child import READY
 
 
@@ -46,5 +47,7 @@ async def _life_line() -> None:
 
 
 if __name__ == "__main__":
+    if not is_there():
+        sys.exit(f"the bridge: litellm {release() or 'is not installed'}: not to be loaded")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all: the gateway decides
     uvloop.run(_serve(sys.argv[1]))

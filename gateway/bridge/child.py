@@ -24,7 +24,7 @@ import structlog
 _log = structlog.get_logger("gateway")
 READY_WITHIN_S = 60.0  # how long a request waits for a bridge that is being loaded
 _STOP_S = 3.0
-_RESTART_S = 5.0  # a bridge that dies at once is not started in a loop
+RESTART_S = 5.0  # a bridge that dies at once is not started in a loop
 READY = b"ready\n"
 
 # What the process may know of the gateway's surroundings: where Python and certificates are, and
@@ -58,12 +58,19 @@ class BridgeGone(Exception):
 class Child:
     """The process. `address` is where it takes calls, once it is ready."""
 
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str] | None = None,
+        *,
+        ready_within_s: float = READY_WITHIN_S,
+        restart_s: float = RESTART_S,
+    ) -> None:
         self._environ = os.environ if environ is None else environ
+        self._ready_within_s, self._restart_s = ready_within_s, restart_s
         self._starting: asyncio.Task[None] | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._started_at = -_RESTART_S
+        self._started_at = -restart_s
         self._closed = False
 
     @property
@@ -80,16 +87,17 @@ class Child:
             self._starting = asyncio.create_task(self._start())
 
     async def address(self) -> str:
-        """Where to call, as soon as it is ready. Raises BridgeGone within READY_WITHIN_S."""
+        """Where to call, as soon as it is ready. Raises BridgeGone within `ready_within_s`."""
         if self.pid is None:
             self.start()
         if self._starting is None or self._closed:
             raise BridgeGone("the bridge is closed")
         try:
             # Shielded: a client that leaves must not stop what others wait for.
-            await asyncio.wait_for(asyncio.shield(self._starting), READY_WITHIN_S)
+            await asyncio.wait_for(asyncio.shield(self._starting), self._ready_within_s)
         except TimeoutError:
-            raise BridgeGone(f"the bridge is not ready after {READY_WITHIN_S:.0f} s") from None
+            said = f"the bridge is not ready after {self._ready_within_s:.0f} s"
+            raise BridgeGone(said) from None
         return self._path()
 
     async def close(self) -> None:
@@ -112,7 +120,7 @@ class Child:
 
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()
-        await asyncio.sleep(max(0.0, self._started_at + _RESTART_S - loop.time()))
+        await asyncio.sleep(max(0.0, self._started_at + self._restart_s - loop.time()))
         self._started_at = loop.time()
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="signalbox-")  # for this user alone

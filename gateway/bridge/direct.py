@@ -43,7 +43,6 @@ OPENAI_WIRE: Final = frozenset(
         "nscale",
         "nvidia_nim",
         "openai",
-        "openai_like",
         "openrouter",
         "sambanova",
         "together_ai",

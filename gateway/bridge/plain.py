@@ -23,7 +23,6 @@ def _target(call: Call) -> dict[str, Any]:
         **call.params,
         **surface.ONCE,
         "model": f"{call.provider}/{call.model}",
-        "custom_llm_provider": call.provider,
         "api_base": surface.base_of(call.provider, call.api_base),
         "api_key": call.api_key,
         "timeout": _NO_LIMIT_S,

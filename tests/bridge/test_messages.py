@@ -31,6 +31,10 @@ def says(*events: bytes, total: dict[str, Any] | None = None) -> Answer:
     return stream([*events, usage_event(total or usage()), DONE])
 
 
+def more(text: str) -> Any:
+    return text
+
+
 async def asked(bridged: Start, engine: FakeEngine, **more: Any) -> tuple[Reply, dict[str, Any]]:
     async with bridged(Node({"chat": chat_only(engine)})) as g:
         got = await g.client.ask("chat", dialect="messages", stream=True, **more)
@@ -156,8 +160,8 @@ async def test_reasoning_is_a_thinking_block(bridged: Start, names: list[str]) -
     """STR-17, and STR-26: a finish reason on a reasoning chunk closes nothing."""
     engine = FakeEngine(
         otherwise=says(
-            delta(finish="stop", **dict.fromkeys(names, "Hm, ")),
-            delta(**dict.fromkeys(names, "so.")),
+            delta(finish="stop", **{name: more("Hm, ") for name in names}),
+            delta(**{name: more("so.") for name in names}),
             delta("Hi"),
             delta(finish="stop"),
             total=usage(completion_tokens_details={"reasoning_tokens": 2}),
@@ -269,8 +273,13 @@ async def test_what_the_engine_is_asked(bridged: Start) -> None:
     tools = [
         {"name": "f", "description": "d", "input_schema": {"type": "object", "properties": {}}}
     ]
-    more = {"tools": tools, "tool_choice": {"type": "any"}, "stop_sequences": ["x"], "top_k": 5}
-    engine_fields = {"chat_template_kwargs": {"enable_thinking": False}}
+    asks: Any = {
+        "tools": tools,
+        "tool_choice": {"type": "any"},
+        "stop_sequences": ["x"],
+        "top_k": 5,
+    }
+    engine_fields: Any = {"chat_template_kwargs": {"enable_thinking": False}}
 
     async with bridged(Node({"chat": chat_only(engine)})) as g:
         await g.client.ask(
@@ -278,7 +287,7 @@ async def test_what_the_engine_is_asked(bridged: Start) -> None:
             dialect="messages",
             messages=messages,
             system="Be short.",
-            **more,
+            **asks,
             **engine_fields,
         )
 

@@ -34,7 +34,7 @@ def speaks(model: str, say: Say | None = None) -> FakeEngine:
 @pytest.mark.parametrize("asks", [True, False])
 async def test_a_chat_stream(bridged: Start, model: str, asks: bool) -> None:
     engine = speaks(model)
-    options = {"stream_options": {"include_usage": True}} if asks else {}
+    options: Any = {"stream_options": {"include_usage": True}} if asks else {}
 
     async with bridged(Node({"chat": provider(engine, model)})) as g:
         got = await g.client.ask("chat", stream=True, **options)
@@ -352,7 +352,7 @@ async def test_a_providers_own_words_pass_unchanged(bridged: Start) -> None:
 @pytest.mark.parametrize("model", ["nebius/some/model", "openai/some-model", "together_ai/x"])
 async def test_engine_fields_arrive_where_they_were_sent(bridged: Start, model: str) -> None:
     """PRM-01: with drop_params on, each field at the same place with the same value."""
-    fields = {
+    fields: dict[str, Any] = {
         "chat_template_kwargs": {"enable_thinking": False},
         "top_k": 5,
         "min_p": 0.1,
@@ -382,7 +382,7 @@ async def test_the_files_fields_hold_on_a_bridged_deployment(bridged: Start) -> 
         extra_body={"chat_template_kwargs": {"enable_thinking": False}, "own_field": 1},
         additional_drop_params=["seed"],
     )
-    asks = {
+    asks: dict[str, Any] = {
         "temperature": 0.1,
         "seed": 4,
         "chat_template_kwargs": {"enable_thinking": True, "x": 1},
