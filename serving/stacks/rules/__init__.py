@@ -1,0 +1,1 @@
+"""The rules: each takes values and yields problems, and none of them reads a file."""
