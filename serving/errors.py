@@ -2,6 +2,7 @@
 
 ServingError
     Unusable        a file or a program that the command needs is not there, or says no; exit 1
+    ModelError      there is no model to start with (artifacts/packaged.py); exit 1
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from serving.artifacts.packaged import ModelError, cache_dir, packaged
 from serving.embedded.engines import EngineError
-from serving.embedded.model import SMOLLM2, ModelError, cache_dir, named, packaged
+from serving.embedded.model import SMOLLM2, named
 from serving.embedded.node import ROUTING_FILE, Node, Options, port_is_free
 
 HINT = """

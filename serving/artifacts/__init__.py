@@ -1,0 +1,1 @@
+"""What a download must be, and whether it is."""
