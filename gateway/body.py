@@ -96,6 +96,8 @@ def decode(body: bytes) -> Fields:
         fields = _decode_top(body)
     except UnicodeDecodeError as wrong:
         raise BadRequest(f"the body is not UTF-8: at byte {wrong.start}") from None
+    except RecursionError:
+        raise BadRequest("the body is nested too deeply") from None
     except msgspec.DecodeError as wrong:
         raise BadRequest(f"the body must be a JSON object: {_position(wrong)}") from None
     # A name may be written with \\u escapes, so it is the decoded one that counts.
@@ -159,7 +161,7 @@ def read(fields: Mapping[str, msgspec.Raw], name: str, kind: type) -> Any:
     decoder, wanted = _KINDS[kind]
     try:
         return decoder.decode(raw)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         raise BadRequest(f"'{name}' must be {wanted}") from None
 
 

@@ -19,7 +19,8 @@ class EventFacts(msgspec.Struct, gc=False):
     """What one event of a stream says."""
 
     content: bool = False  # text, reasoning, a refusal, or a tool's name or arguments
-    finished: bool = False  # a finish or stop reason
+    speaking: tuple[int, ...] = ()  # choices that go on, and
+    finished: tuple[int, ...] = ()  # choices that have a finish or stop reason now
     ends: bool = False  # the terminator: after it the answer is complete
     usage: Usage | None = None
     only_usage: bool = False  # nothing but usage, as an include_usage event
@@ -45,6 +46,7 @@ class _Delta(msgspec.Struct, gc=False):
 
 
 class _Choice(msgspec.Struct, gc=False):
+    index: int = 0
     delta: _Delta | None = None
     text: str | None = None
     finish_reason: str | None = None
@@ -115,7 +117,7 @@ _block_delta = msgspec.json.Decoder(_BlockDelta)
 _inner = msgspec.json.Decoder(_Inner)
 # The two commonest, made once: nobody changes facts after they were read.
 NOTHING = EventFacts()
-CONTENT = EventFacts(content=True)
+CONTENT = EventFacts(content=True, speaking=(0,))
 
 
 def read_event(dialect: Dialect, data: bytes) -> EventFacts | None:
@@ -127,11 +129,11 @@ def read_event(dialect: Dialect, data: bytes) -> EventFacts | None:
         return _read_typed(_typed.decode(data))
     except msgspec.ValidationError:
         pass  # JSON of another shape, or broken further on
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     try:
         return _read_loose(chat, data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 
@@ -146,7 +148,7 @@ def read_events(data: bytes) -> list[EventFacts] | None:
     joined = data[6:-2].replace(_BETWEEN, b",")
     try:
         many = _chunks.decode(b"[%b]" % joined)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     # A comma inside one event would make it two: each one of ours made the text 7 bytes shorter.
     events = 1 + (len(data) - 8 - len(joined)) // (len(_BETWEEN) - 1)
@@ -157,23 +159,21 @@ def _read_chunk(chunk: _Chunk) -> EventFacts:
     usage, choices = chunk.usage, chunk.choices
     if usage is None and choices is not None and len(choices) == 1:  # the common one
         only = choices[0]
-        if only.finish_reason is None and only.delta is not None and only.delta.content:
+        text = only.delta is not None and only.delta.content
+        if text and only.finish_reason is None and not only.index:
             return CONTENT
-    if not chunk.choices:
+    if not choices:
         if chunk.object == "error" or (chunk.error is not None and bytes(chunk.error) != b"null"):
             return EventFacts(error=True)
-        if usage is None:
-            return NOTHING
-        return EventFacts(usage=_usage(usage), only_usage=True)
-    content = finished = False
-    for choice in chunk.choices:
-        if choice.finish_reason is not None:
-            finished = True
-        if not content:
-            content = bool(choice.text) or (choice.delta is not None and _has_content(choice.delta))
-    if usage is None and not finished:
-        return CONTENT if content else NOTHING
-    return EventFacts(content, finished, False, None if usage is None else _usage(usage))
+        return NOTHING if usage is None else EventFacts(usage=_usage(usage), only_usage=True)
+    spoke = [c.index for c in choices if c.text or (c.delta is not None and _has_content(c.delta))]
+    finished = tuple(c.index for c in choices if c.finish_reason is not None)
+    return EventFacts(
+        content=bool(spoke),
+        speaking=tuple(i for i in spoke if i not in finished),
+        finished=finished,
+        usage=None if usage is None else _usage(usage),
+    )
 
 
 def _has_content(delta: _Delta) -> bool:
@@ -190,14 +190,15 @@ def _read_typed(event: _Typed) -> EventFacts:
     facts = EventFacts(usage=None if usage is None else _usage(usage))
     if kind.startswith("response."):
         facts.error = kind == "response.failed"
-        facts.ends = facts.finished = kind in ("response.completed", "response.incomplete")
+        facts.ends = kind in ("response.completed", "response.incomplete")
+        facts.finished = (0,) if facts.ends else ()
         facts.content = (kind.endswith(".delta") and _is_text(event.delta)) or bool(
             kind == "response.output_item.added" and event.item is not None and event.item.name
         )
     elif kind in ("content_block_delta", "message_delta"):
         delta = _block_delta.decode(event.delta) if event.delta is not None else _BlockDelta()
         facts.content = bool(delta.text or delta.thinking or delta.partial_json)
-        facts.finished = delta.stop_reason is not None
+        facts.finished = () if delta.stop_reason is None else (0,)
     elif kind == "content_block_start":
         facts.content = event.content_block is not None and bool(event.content_block.name)
     else:
@@ -220,13 +221,13 @@ def _read_loose(chat: bool, data: bytes) -> EventFacts:
     facts = EventFacts(usage=_loose_usage(event.get("usage")))
     if chat:
         choices = [c for c in event.get("choices") or () if isinstance(c, dict)]
-        facts.finished = any(c.get("finish_reason") for c in choices)
+        facts.finished = tuple(i for i, c in enumerate(choices) if c.get("finish_reason"))
         facts.content = any(_loose_content(c) for c in choices)
         facts.only_usage = facts.usage is not None and not choices
     else:
         kind = str(event.get("type"))
         facts.ends = kind in ("message_stop", "response.completed", "response.incomplete")
-        facts.finished = facts.ends or kind == "message_delta"
+        facts.finished = (0,) if facts.ends or kind == "message_delta" else ()
         facts.error = kind == "response.failed"
         facts.content = kind.endswith("delta") and kind != "message_delta"
     return facts

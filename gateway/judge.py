@@ -145,7 +145,7 @@ def judge_event(data: bytes, dialect: Dialect, now: float) -> Verdict:
             status = code
         elif isinstance(error, dict) and error.get("type") == "overloaded_error":
             status = 529
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         pass  # not the shape we know: still an error, and a retryable one
     return judge(status, [], data, dialect, now, outcome=f"error-event-{status}")
 
@@ -177,7 +177,7 @@ def _read_error(body: bytes, anthropic: bool) -> tuple[str, str, bool]:
     """Message, code, and whether the body has the dialect's own envelope."""
     try:
         data = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         text = body[: 4 * _MAX_TEXT].decode("utf-8", "replace")
         return re.sub(r"<[^>]*>|\s+", " ", text).strip(), "", False
     if not isinstance(data, dict):

@@ -240,7 +240,7 @@ def _data(event: bytes) -> dict[str, Any] | None:
     lines = [line[5:] for line in event.split(b"\n") if line.startswith(b"data:")]
     try:
         data = json.loads(b"\n".join(lines))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
 

@@ -30,7 +30,10 @@ class Scanner:
     __slots__ = (
         "_dialect",
         "_drop_usage",
+        "_pieces",
         "_rest",
+        "_speaking",
+        "_waiting",
         "content_events",
         "done",
         "error",
@@ -42,9 +45,12 @@ class Scanner:
     def __init__(self, dialect: Dialect, *, drop_usage: bool = False) -> None:
         self._dialect = dialect
         self._drop_usage = drop_usage
-        self._rest = b""
+        self._rest = b""  # an event's beginning, and
+        self._pieces: list[bytes] = []  # what came of it since; together
+        self._waiting = 0  # so many bytes
+        self._speaking: set[int] = set()  # choices that have not finished
         self.content_events = 0
-        self.finished = False  # a finish reason was seen
+        self.finished = False  # every choice that spoke has its finish reason
         self.done = False  # the terminator was seen
         self.error: bytes | None = None  # the data of an error event: nothing follows it
         self.last_usage: Usage | None = None
@@ -53,10 +59,18 @@ class Scanner:
     def feed(self, data: bytes) -> bytes:
         """Whole events in `data` and what was left of earlier reads, in their own bytes."""
         if self._rest:
-            data = self._rest + data
+            self._pieces.append(data)
+            self._waiting += len(data)
+            if b"\n" not in data and b"\r" not in data:  # a long event is joined once, at its end
+                if self._waiting > MAX_EVENT_BYTES:
+                    self.error = _ENDLESS
+                return b""
+            data = b"".join((self._rest, *self._pieces))
+            self._pieces.clear()
         last = data.rfind(b"\n\n") + 2
         if data.find(b"\n\n", 0, last - 1) >= 0 and self._read_many(data[:last]):
             self._rest = data[last:]
+            self._waiting = len(self._rest)
             return data[:last]
         out: list[bytes] = []
         start = kept_from = 0
@@ -73,14 +87,15 @@ class Scanner:
                 kept_from = end
             start = end
         self._rest = data[start:] if self.error is None else b""
-        if len(self._rest) > MAX_EVENT_BYTES:
+        self._waiting = len(self._rest)
+        if self._waiting > MAX_EVENT_BYTES:
             self.error = _ENDLESS
         out.append(data[kept_from:start])
         return b"".join(out) if len(out) > 1 else out[0]
 
     def end(self) -> bytes:
         """At the end of the body: the last event, completed if its blank line is missing."""
-        rest, self._rest = self._rest, b""
+        rest, self._rest = b"".join((self._rest, *self._pieces)), b""
         if self.error is not None:
             return b""
         if not rest.strip():
@@ -106,10 +121,7 @@ class Scanner:
         if many is None or any(f.error or (f.only_usage and self._drop_usage) for f in many):
             return False
         for facts in many:
-            if facts is CONTENT:
-                self.content_events += 1
-            else:
-                self._note(facts)
+            self._note(facts)
         self.done = self.done or done
         return True
 
@@ -120,9 +132,6 @@ class Scanner:
         if data is None:
             return True  # a comment, or fields without data: no content, nothing to judge
         facts = read_event(self._dialect, data)
-        if facts is CONTENT:
-            self.content_events += 1
-            return True
         if facts is None:
             self.done = self.done or data.strip() == _DONE
             return data.strip() == _DONE
@@ -135,8 +144,13 @@ class Scanner:
     def _note(self, facts: EventFacts) -> None:
         if facts.content:
             self.content_events += 1
+            self._speaking.update(facts.speaking)
+            self.finished = False
+            if facts is CONTENT:
+                return
         if facts.finished:
-            self.finished = True
+            self._speaking.difference_update(facts.finished)
+            self.finished = not self._speaking
         if facts.ends:
             self.done = True
         if facts.usage is not None:

@@ -74,7 +74,7 @@ class Trace:
         body = await read_whole(answer)
         try:
             self.usage = read_body(body, content_type)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             raise Broken("the answer is no JSON") from None
         self.status = answer.status
         return body

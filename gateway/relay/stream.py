@@ -1,7 +1,6 @@
 """Stream: an engine's events on their way to the client. Step 7.
 
-Before the commit point (see delivery.py) a failure moves on to the next candidate and the client
-sees nothing of it. After it, nothing broken is dressed as complete.
+Nothing broken is dressed as complete: what is raised here becomes another attempt, or an error.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class EventStream:
         seen. With a `spare` candidate, events before content are held.
         """
         scanner, delivery, seen, last = self.scanner, self.delivery, 0, b""
-        while data := await self.answer.read():
+        while data := await self._read():
             out = self.through(scanner.feed(data))
             left = alarm.left()  # comments, roles and usage move no limit
             if scanner.content_events > seen:
@@ -58,6 +57,14 @@ class EventStream:
             self.on_content()  # an empty answer is a whole one
         alarm.set(self.write_s, ClientStalled)
         await delivery.end(last)
+
+    async def _read(self) -> bytes:
+        try:
+            return await self.answer.read()
+        except Broken:
+            if not self.scanner.done:
+                raise
+            return b""  # the terminator is in: how the connection ends no longer matters
 
     def _ending(self) -> bytes:
         """The last events of a whole answer; Broken if it is not one."""

@@ -86,8 +86,7 @@ class Turn:
         3. Never one that ran into its limit or refused our key, and none that rests by our count.
         """
         group, retries = self.groups[stage.group], self.config.num_retries
-        tried: set[str] = set()
-        barred: set[str] = set()
+        tried, barred = set[str](), set[str]()
         admitted = await self._first(group, stage)
         while True:
             deployment = admitted.permit.deployment
