@@ -1,7 +1,7 @@
 """Rescue: a stream that broke after content is carried on by a fallback, where the file says so.
 
     continue   the spare gets the partial text as an assistant prefix and goes on from there
-               (model_info.accepts_prefix)
+               (model_info.accepts_prefix; of completions, as the end of the prompt)
     replay     the spare gets the request again; what it says is passed on only after its opening
                has matched what was sent, to the character
 
@@ -11,10 +11,8 @@ event repeats the whole answer. Id and model stay the first one's, usage is the 
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -24,7 +22,8 @@ from gateway.exchange import Broken, Request
 from gateway.judge import EngineSaid, Verdict
 from gateway.routing.facts import Admitted
 from gateway.routing.plan import Plan
-from gateway.routing.table import Route, Stage
+from gateway.routing.table import Group, Route, Stage
+from gateway.trace import Trace
 
 _DIALECTS: frozenset[Dialect] = frozenset({"chat", "completions", "messages"})
 # Fields that constrain an answer: its second half would not keep to what its first began.
@@ -33,6 +32,7 @@ _CONSTRAINTS = frozenset({
     "guided_regex", "json_schema", "output_config", "output_format", "regex", "response_format",
     "structured_outputs",
 })  # fmt: skip
+_MORE_THAN_TEXT = ("reasoning", "reasoning_content", "tool_calls", "function_call", "refusal")
 # What makes an engine go on with the last message instead of answering it.
 _PREFIX_FIELDS: dict[str | None, dict[str, bool]] = {
     "vllm": {"continue_final_message": True, "add_generation_prompt": False},
@@ -78,22 +78,40 @@ class Rescue:
                 self._text += text or ""
         return events
 
+    def ways_with(self, group: Group) -> tuple[RescueWay, ...]:
+        """The ways that lead anywhere with a group."""
+        goes_on = self._prefixed() is not None and any(m.accepts_prefix for m in group.members)
+        return tuple(way for way in self.ways if way == "replay" or goes_on)
+
     def request_for(self, spare: Deployment, way: RescueWay) -> Request:
         """What the spare is asked. One that takes no prefix is asked to replay."""
-        if way == "replay" or not spare.accepts_prefix:
+        prefixed = self._prefixed() if way == "continue" and spare.accepts_prefix else None
+        if prefixed is None:
             self._skip = self._text
             return self._request
         self._skip = ""
-        fields = dict(self._request.fields)
+        if self._request.dialect != "completions":
+            prefixed |= _PREFIX_FIELDS.get(spare.engine, {})
+        fields = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in prefixed.items()}
+        return msgspec.structs.replace(self._request, fields={**self._request.fields, **fields})
+
+    def _prefixed(self) -> dict[str, Any] | None:
+        """The field that holds the partial text; None where a text cannot be put there."""
+        fields = self._request.fields
         if self._request.dialect == "completions":
-            fields["prompt"] = _raw(str(json.loads(bytes(fields["prompt"]))) + self._text)
-        else:
-            messages = json.loads(bytes(fields["messages"]))
-            messages.append({"role": "assistant", "content": self._text})
-            fields["messages"] = _raw(messages)
-            extra = _PREFIX_FIELDS.get(spare.engine, {})
-            fields |= {name: _raw(value) for name, value in extra.items()}
-        return replace(self._request, fields=fields)
+            prompt = json.loads(bytes(fields.get("prompt", b"null")))
+            if not isinstance(prompt, str) or json.loads(bytes(fields.get("echo", b"null"))):
+                return None  # token ids, several prompts, or an engine that would repeat it
+            return {"prompt": prompt + self._text}
+        messages = json.loads(bytes(fields.get("messages", b"null")))
+        if not messages or not all(isinstance(m, dict) for m in messages):
+            return None
+        last, text = messages[-1], self._text
+        if last.get("role") == "assistant":  # the client began the answer itself
+            if not isinstance(last.get("content"), str):
+                return None
+            messages, text = messages[:-1], last["content"] + text
+        return {"messages": [*messages, {"role": "assistant", "content": text}]}
 
     def join(self, events: bytes) -> bytes:
         """The second answer's events as they follow the first's. Broken where they do not fit."""
@@ -115,7 +133,8 @@ class Rescue:
         if not left and text and not ends:
             return b""
         self.begun = True
-        _set_text(data, left)
+        if text:
+            _set_text(data, left)
         if self._request.dialect != "messages":
             data |= self._identity
         head = f"event: {data['type']}\n".encode() if self._request.dialect == "messages" else b""
@@ -133,21 +152,19 @@ class Rescue:
         """The text of an event; None if it holds what cannot be carried on."""
         if self._request.dialect == "messages":
             return _read_message(data, second=second)
-        choices = data.get("choices") or []
-        if len(choices) > 1 or any(c.get("index") for c in choices):
-            return None
-        if not choices:
+        if not (choices := data.get("choices")):
             return ""
-        if choices[0].get("finish_reason") is not None and not second:
-            return None  # it had ended: there is nothing to carry on
-        if self._request.dialect == "completions":
-            return str(choices[0].get("text") or "")
-        delta = choices[0].get("delta") or {}
-        text = delta.get("content") or ""
-        others = ("reasoning", "reasoning_content", "tool_calls", "function_call", "refusal")
-        if any(delta.get(name) for name in others) or not isinstance(text, str):
+        if not isinstance(choices, list) or len(choices) > 1 or not isinstance(choices[0], dict):
             return None
-        return text
+        choice = choices[0]
+        if choice.get("index") or (choice.get("finish_reason") is not None and not second):
+            return None  # one of several, or it had ended: there is nothing to carry on
+        if self._request.dialect == "completions":
+            return _text(choice.get("text"))
+        delta = choice.get("delta") or {}
+        if not isinstance(delta, dict) or any(delta.get(name) for name in _MORE_THAN_TEXT):
+            return None
+        return _text(delta.get("content"))
 
 
 Through = Callable[[bytes], bytes]  # what events pass on their way out
@@ -159,6 +176,8 @@ class Carrier(Protocol):
     request: Request
     rescue: Rescue | None
     through: Through
+    trace: Trace
+    groups: Mapping[str, Group]
 
     def spare(self, group: str) -> Admitted | None:
         """A permit of the group that is free now."""
@@ -171,33 +190,54 @@ class Carrier(Protocol):
 
 async def carry_on(turn: Carrier, verdict: Verdict, stage: Stage, plan: Plan) -> bool:
     """A stream failed with `verdict`: True if a fallback has carried it to its end."""
-    rescue = turn.rescue
+    rescue, trace = turn.rescue, turn.trace
     if rescue is None or not rescue.possible or verdict.kind not in ("retry", "timeout"):
         return False
     plan.failed(stage, overflow=False)
     turn.through = rescue.join
-    while after := plan.next():
-        for way in rescue.ways:
-            admitted = turn.spare(after.group)
-            if admitted is None or rescue.begun:
-                break
-            turn.request = rescue.request_for(admitted.permit.deployment, way)
-            with contextlib.suppress(EngineSaid):
-                return (await turn.attempt(admitted, spare=False)).kind == "ok"
+    before = trace.usage, trace.estimated, trace.group, trace.deployment
+    try:
+        while not rescue.begun and (after := plan.next()):
+            if await _carried(turn, rescue, turn.groups[after.group]):
+                return True
+    finally:
+        if not rescue.begun:  # whoever was asked: what the client has is the first one's
+            trace.usage, trace.estimated, trace.group, trace.deployment = before
+    return False
+
+
+async def _carried(turn: Carrier, rescue: Rescue, group: Group) -> bool:
+    """True if a deployment of the group has carried the stream to its end."""
+    for way in rescue.ways_with(group):
+        if (admitted := turn.spare(group.name)) is None:
+            return False
+        turn.request = rescue.request_for(admitted.permit.deployment, way)
+        turn.trace.usage = None
+        try:
+            return (await turn.attempt(admitted, spare=False)).kind == "ok"
+        except EngineSaid as said:
+            if rescue.begun or said.verdict.kind == "timeout":
+                return False
     return False
 
 
 def _read_message(data: dict[str, Any], *, second: bool) -> str | None:
     kind = data.get("type")
+    block, delta = data.get("content_block"), data.get("delta")
     if kind == "content_block_start":
-        block = data.get("content_block") or {}
-        return "" if block.get("type") == "text" and not data.get("index") else None
+        is_text = isinstance(block, dict) and block.get("type") == "text"
+        return "" if is_text and not data.get("index") else None
     if kind == "content_block_delta":
-        delta = data.get("delta") or {}
-        return str(delta.get("text") or "") if delta.get("type") == "text_delta" else None
+        is_text = isinstance(delta, dict) and delta.get("type") == "text_delta"
+        return _text(delta.get("text")) if is_text and isinstance(delta, dict) else None
     if kind in ("message_start", "ping"):
         return ""
-    return "" if second else None  # the first one had ended
+    return "" if second and isinstance(kind, str) else None  # the first one had ended
+
+
+def _text(value: object) -> str | None:
+    """A text that is there or absent; None if something else stands in its place."""
+    return value if isinstance(value, str) else "" if value is None else None
 
 
 def _is_opening(data: dict[str, Any]) -> bool:
@@ -207,8 +247,8 @@ def _is_opening(data: dict[str, Any]) -> bool:
     choices = data.get("choices")
     if not choices or choices[0].get("finish_reason") is not None or "text" in choices[0]:
         return False
-    delta: dict[str, Any] = choices[0].get("delta") or {}
-    return not delta.get("content")
+    delta = choices[0].get("delta") or {}
+    return isinstance(delta, dict) and not delta.get("content")
 
 
 def _is_end(data: dict[str, Any]) -> bool:
@@ -217,17 +257,16 @@ def _is_end(data: dict[str, Any]) -> bool:
 
 
 def _set_text(data: dict[str, Any], text: str) -> None:
-    choices = data.get("choices")
+    """Another text in an event that has one."""
     if data.get("type") == "content_block_delta":
         data["delta"]["text"] = text
-    elif choices and "text" in choices[0]:
-        choices[0]["text"] = text
-    elif choices:
-        delta = choices[0].setdefault("delta", {}) or {}
-        delta.pop("role", None)
-        if text or "content" in delta:
-            delta["content"] = text
-        choices[0]["delta"] = delta
+        return
+    choice = data["choices"][0]
+    if choice.get("text"):
+        choice["text"] = text
+    else:
+        choice["delta"] = {**choice["delta"], "content": text}
+        choice["delta"].pop("role", None)
 
 
 def _events(events: bytes) -> Iterator[bytes]:
@@ -243,7 +282,3 @@ def _data(event: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
-
-
-def _raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value))
