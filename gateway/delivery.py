@@ -63,12 +63,19 @@ class Delivery:
 
     async def end(self, last: bytes) -> None:
         """The last events, and the end of the body."""
+        if not self._timers:
+            await self._end(last)
+            return
         async with self._lock:
-            if not self.started:
-                await self._start(200, [_EVENT_STREAM])
+            await self._end(last)
+
+    async def _end(self, last: bytes) -> None:
+        if not self.started:
+            await self._start(200, [_EVENT_STREAM])
+        if self._held:
             last = b"".join((*self._held, last))
-            self.ended = self.committed = True
-            await self._send({"type": _BODY, "body": last})
+        self.ended = self.committed = True
+        await self._send({"type": _BODY, "body": last})
 
     async def tell(self, error: GatewayError, dialect: Dialect) -> None:
         """A failure: as a whole answer, or as the last event of what the client has."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -20,8 +20,7 @@ from gateway.routing.table import RouteTable
 Headers = list[tuple[bytes, bytes]]
 
 
-@dataclass(slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, kw_only=True, gc=False):
     """An inference request, read and checked, before it is fitted to a deployment."""
 
     id: bytes
@@ -33,7 +32,7 @@ class Request:
     stream: bool
     wants_usage: bool  # the client asked for usage in its stream
     facts: RequestFacts
-    headers: Mapping[bytes, bytes] = field(default_factory=dict)  # those that may go up
+    headers: Mapping[bytes, bytes] = {}  # those that may go up
 
 
 class AttemptFailed(Exception):

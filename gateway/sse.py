@@ -118,8 +118,17 @@ class Scanner:
             return False
         done = events.endswith(DONE_EVENT)
         many = read_events(events[: -len(DONE_EVENT)] if done else events)
-        if many is None or any(f.error or (f.only_usage and self._drop_usage) for f in many):
+        if many is None:
             return False
+        others = [f for f in many if f is not CONTENT]
+        if any(f.error or (f.only_usage and self._drop_usage) for f in others):
+            return False
+        ended = next((i for i, f in enumerate(many) if f.finished), len(many))
+        if len(others) < len(many) and CONTENT not in many[ended:]:
+            # Nothing is said after an end: what was said before it counts at once.
+            self._note(CONTENT)
+            self.content_events += len(many) - len(others) - 1
+            many = others
         for facts in many:
             self._note(facts)
         self.done = self.done or done

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -21,8 +20,7 @@ from gateway.routing.table import Route
 from gateway.sse import Scanner
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Trace:
+class Trace(msgspec.Struct, kw_only=True, eq=False):
     """Filled in as a request goes its way. Times are those of the gateway's steady clock."""
 
     id: bytes
@@ -39,8 +37,8 @@ class Trace:
     group: str | None = None
     deployment: Deployment | None = None
     attempt_number: int = 0
-    attempts: list[Attempt] = field(default_factory=list)
-    wait: Wait = field(default_factory=lambda: Wait(0.0))
+    attempts: list[Attempt] = []
+    wait: Wait = msgspec.field(default_factory=lambda: Wait(0.0))
     first_content: float | None = None
     status: int = 499  # until one is sent
     outcome: Outcome = "failed"

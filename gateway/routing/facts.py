@@ -1,15 +1,17 @@
-"""What goes into a decision, what comes out of it, and what admission makes of it."""
+"""What goes into a decision, what comes out of it, and what admission makes of it.
+
+Structs and not dataclasses: several are made for each request, and these are made in C.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from gateway.config.config import Deployment, Dialect
 from gateway.routing.limits import Permit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestFacts:
+class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What routing may know of a request."""
 
     dialect: Dialect
@@ -19,16 +21,14 @@ class RequestFacts:
     caller: str | None = None  # whose requests stay on one member, where the group has affinity
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A deployment that may serve this request, and why."""
 
     deployment: Deployment
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """Candidates in order, and (deployment, reason) for each that was left out."""
 
     candidates: tuple[Candidate, ...]
@@ -36,8 +36,7 @@ class Decision:
     too_long: bool = False  # somebody was left out for the window, and for nothing else
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True, gc=False):
     """A permit, the candidate it is for, and whether the attempt is a trial."""
 
     permit: Permit

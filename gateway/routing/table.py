@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
+import msgspec
+
 from gateway.config.config import Config, Deployment, TierName, TierRule
 from gateway.errors import BadRequest, NotFound, UnknownTask
 
@@ -66,8 +68,7 @@ class RouteTable:
         return tuple(route.task for route in self.routes.values() if route.task is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(msgspec.Struct, frozen=True, gc=False):
     """A group in a request's way: how many hops from the asked one."""
 
     group: str

@@ -99,3 +99,13 @@ def test_a_broken_event_is_left_out_and_the_rest_passes() -> None:
     capture = Capture("made", "/v1/chat/completions", b"", b"HTTP/1.1 200 OK\r\n\r\n" + body)
 
     assert scan(capture)[0] == delta("a") + delta("b", finish="stop") + DONE
+
+
+def test_text_after_a_finish_reason_in_the_same_read_opens_the_stream_again() -> None:
+    said = [delta("a"), delta("b", finish="stop"), delta("c"), delta("d")]
+    scanner = Scanner("chat")
+
+    scanner.feed(b"".join(said))
+
+    assert scanner.content_events == 4
+    assert not scanner.is_complete()
