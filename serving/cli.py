@@ -29,7 +29,10 @@ class Command:
     help: str
 
 
-COMMANDS: Final = (Command("stacks", "serving.cli_stacks", "compose files: read and check"),)
+COMMANDS: Final = (
+    Command("stacks", "serving.cli_stacks", "compose files: read and check"),
+    Command("embeddings", "serving.cli_embeddings", "the CPU query lane, and the gate"),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
