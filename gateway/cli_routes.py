@@ -68,12 +68,13 @@ def _bound(d: Deployment) -> Bound:
 
 
 def as_data(config: Config) -> dict[str, Any]:
-    """The routes, the deployments and the overflow sums; hosts are shown, keys are not."""
+    """The routes, the deployments and the overflow sums; hosts are shown, keys are not (their names are)."""
     table = reaches(config)
     return {
         "shape": SHAPE,
         "file": config.path,
         "config": str(config.revision),
+        "drain_s": config.drain_s,
         "routes": [_route_data(reach) for reach in table],
         "deployments": [_deployment_data(config, d, table) for d in config.deployments],
         "overflow": [
@@ -119,6 +120,10 @@ def _deployment_data(config: Config, d: Deployment, table: Sequence[Reach]) -> d
         ],
         "upstream": _upstream_data(d.upstream),
         "api_base": d.api_base,
+        "keyed": d.key_variable is not None or d.api_key is not None,
+        "key_variable": d.key_variable,
+        "line": d.place.line,
+        "column": d.place.column,
         "provider": d.provider,
         "engine": d.engine,
         "served_name": d.served_name,

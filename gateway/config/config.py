@@ -50,6 +50,7 @@ class Deployment:
     upstream: Upstream
     api_base: str | None  # without a trailing slash, such as http://gpu-1:8000/v1
     api_key: str | None = field(repr=False, default=None)
+    key_variable: str | None = None  # the variable that holds it, where one does
     engine: str | None = None
     lane: Literal["ingest", "query"] | None = None
     relays: frozenset[Dialect] = frozenset()  # spoken by the engine itself: bytes pass through

@@ -13,7 +13,7 @@ from common.source import Path, Source
 from gateway.config import addresses, entry_rules, providers, schema, shapes
 from gateway.config.config import Deployment, Dialect, Mode, Upstream
 from gateway.config.entry import Entry, Provider, provider
-from gateway.config.env import Resolved
+from gateway.config.env import PREFIX, Resolved
 from gateway.config.params import DEFAULTS
 
 
@@ -103,6 +103,7 @@ def _merged(entry: Entry, block: schema.Entry, shared: Shared, reached: Provider
         upstream=upstream,
         api_base=api_base,
         api_key=None if entry.param("api_key") in entry.resolved.unset else params.api_key,
+        key_variable=_variable(entry.source.texts.get(entry.param("api_key"), "")),
         engine=engine,
         lane=info.lane,
         relays=relays,
@@ -138,6 +139,11 @@ def _stream_timeout(*values: float | None) -> float | None:
     """As `_timeout`, but None leaves it to `timeout`: so a limit of 0 is infinity."""
     found = next((value for value in values if value is not None), None)
     return math.inf if found == 0 else found
+
+
+def _variable(text: str) -> str | None:
+    """The name in `os.environ/NAME`; None for a value that is written out."""
+    return text.removeprefix(PREFIX) if text.startswith(PREFIX) else None
 
 
 def _relays(

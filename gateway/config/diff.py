@@ -35,7 +35,9 @@ SECTIONS: tuple[Section, ...] = (
 )
 
 # Of a deployment: what another rule or row tells already, or what only the bridge reads.
-_NOT_A_SETTING = frozenset({"id", "group", "place", "upstream", "litellm_params", "api_key"})
+_NOT_A_SETTING = frozenset(
+    {"id", "group", "place", "upstream", "litellm_params", "api_key", "key_variable"}
+)
 
 _MAY_HOLD_SECRETS = frozenset({"defaults", "fixed"})  # whatever an engine takes in a body
 
