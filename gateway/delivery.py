@@ -58,7 +58,8 @@ class Delivery:
             data = b"".join((*self._held, data))
             self._held.clear()
         if data:
-            self.committed = True
+            # An engine's own comment commits to nothing either: another may still serve.
+            self.committed = self.committed or not _only_comments(data)
             await self._write(data)
 
     async def end(self, last: bytes) -> None:
@@ -133,3 +134,8 @@ class Delivery:
         self.started = True
         headers += self._own_headers()
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+
+def _only_comments(data: bytes) -> bool:
+    """True for heartbeats, whoever sent them."""
+    return all(line[:1] in (b"", b":") for line in data.splitlines())

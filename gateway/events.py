@@ -99,6 +99,7 @@ class _Typed(msgspec.Struct):
     message: _Inner | None = None
     item: _Inner | None = None
     content_block: _Inner | None = None
+    error: msgspec.Raw | None = None
 
 
 class _BlockDelta(msgspec.Struct):
@@ -202,7 +203,9 @@ def _read_typed(event: _Typed) -> EventFacts:
     elif kind == "content_block_start":
         facts.content = event.content_block is not None and bool(event.content_block.name)
     else:
-        facts.error = kind == "error"
+        # Without a type it is an engine's own error, in the form that it uses for chat.
+        untyped = not kind and event.error is not None and bytes(event.error) != b"null"
+        facts.error = kind == "error" or untyped
         facts.ends = kind == "message_stop"
     return facts
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.failover.bench import Result, play
 from tests.failover.bridging import bridge_process, sender
 from tests.failover.pace import FACTOR, loop_maker
-from tests.failover.scenarios import SCENARIOS
+from tests.failover.scenarios import ADDED, SCENARIOS
 from tests.failover.table import table
 
 
@@ -37,7 +37,7 @@ def main(given: list[str]) -> int:
     parser.add_argument("--tries", action="store_true", help="print every run, too")
     parser.add_argument("names", nargs="*", help="scenarios: F1 F2 ...; all without")
     options = parser.parse_args(given)
-    wanted = [s for s in SCENARIOS if not options.names or s.name in options.names]
+    wanted = [s for s in SCENARIOS + ADDED if not options.names or s.name in options.names]
     results: list[Result] = []
     with bridge_process() as path, asyncio.Runner(loop_factory=loop_maker(options.full)) as runner:
         for scenario in wanted:

@@ -1,4 +1,4 @@
-"""The sixteen scenarios: what the upstream does, and what must hold, as rows."""
+"""The sixteen scenarios and those added: what the upstream does, what must hold, as rows."""
 
 from __future__ import annotations
 
@@ -208,3 +208,47 @@ def _scenario(row: tuple[Any, ...]) -> Scenario:
 
 
 SCENARIOS = tuple(_scenario(row) for row in ROWS)
+
+
+def waited(seconds: float) -> Check:
+    """The named pause was waited out on A."""
+
+    def check(story: Story) -> Iterator[Miss]:
+        if len(story.tries) < 2 or story.since_first(2) < 0.9 * seconds:
+            yield Miss(f"A was asked again after {story.since_first(2):.2f} s", soft=True)
+
+    return check
+
+
+def not_waited(story: Story) -> Iterator[Miss]:
+    """A pause beyond reason is no reason to wait, nor to ask again."""
+    if len(story.tries) != 1 or story.call.took_s > 5:
+        yield Miss(f"{len(story.tries)} tries on A, {story.call.took_s:.1f} s")
+    yield from from_b(story)
+
+
+MORE: tuple[tuple[Any, ...], ...] = (
+    ("R1", "Retry-After as an HTTP date", up.waits_in("date"), 20, 5, waited(2), {}),
+    ("R2", "Retry-After in milliseconds", up.waits_in("milliseconds"), 20, 5, waited(1.5), {}),
+    ("R3", "Retry-After absurdly large", up.waits_in("absurd"), 20, 1, not_waited, {}),
+    (
+        "E1",
+        "An error event first in a 200, then [DONE]",
+        up.error_event_first,
+        20,
+        6,
+        from_b,
+        {"cells": STREAMED},
+    ),
+    (
+        "E2",
+        "An error event after content, then [DONE]",
+        up.error_event_later,
+        20,
+        1,
+        nothing_more,
+        {"cells": STREAMED},
+    ),
+)
+# What the sixteen do not reach, played and graded as they are.
+ADDED = tuple(_scenario(row) for row in MORE)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tests.failover.bench import Result
 from tests.failover.cells import CELLS, THE_CALL, Cell
 from tests.failover.judging import GRADES, Grade
-from tests.failover.scenarios import SCENARIOS
+from tests.failover.scenarios import ADDED, SCENARIOS
 
 COLUMNS = tuple(dict.fromkeys((c.dialect, c.route) for c in CELLS))
 
@@ -27,7 +27,7 @@ def table(results: Iterable[Result]) -> str:
         "| | scenario | " + " | ".join(titles) + " | took, aim, limit (streamed chat) |",
         "|---" * (len(titles) + 3) + "|",
     ]
-    for scenario in SCENARIOS:
+    for scenario in SCENARIOS + ADDED:
         mine = [r for r in results if r.run.scenario is scenario]
         if not mine:
             continue

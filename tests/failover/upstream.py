@@ -28,7 +28,7 @@ from tests.engine_answers import (
     error,
     reply,
 )
-from tests.engine_says import DONE, Say
+from tests.engine_says import DONE, Say, event
 from tests.engine_wire import Received
 from tests.failover.pace import now_s
 from tests.failover.reply import TOKENS, WORDS
@@ -241,16 +241,15 @@ def error_event_later(at: Try) -> Answer:
 
 
 def _error_event(at: Try) -> Answer:
-    inner = {"message": "EngineCore encountered an issue", "type": "InternalServerError"}
-    body: dict[str, Any] = {"type": "error", "error": inner}
-    if "/messages" in at.received.path or "/responses" in at.received.path:
-        said = b"event: error\n" + _data(body | ({} if "/messages" in at.received.path else inner))
-        return (Send(chunk(said)), END)
-    return (Send(chunk(_data({"error": {**inner, "code": 503}}))), Send(chunk(DONE)), END)
-
-
-def _data(body: dict[str, Any]) -> bytes:
-    return b"data: " + reply(body)[1].data + b"\n\n"  # type: ignore[union-attr]
+    message = "EngineCore encountered an issue"
+    inner: dict[str, Any] = {"message": message, "type": "InternalServerError", "code": 503}
+    if "/messages" in at.received.path:
+        said = event({"type": "error", "error": inner}, "error")
+    elif "/responses" in at.received.path:
+        said = event({"type": "error", "code": "server_error", "message": message}, "error")
+    else:
+        said = event({"error": inner}) + DONE
+    return (Send(chunk(said)), END)
 
 
 def waits_in(form: str) -> Play:

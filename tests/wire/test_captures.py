@@ -108,7 +108,8 @@ def wrong_error(capture: Capture, reply: Reply) -> str | None:
     if capture.status == 401:
         code = reply.status == 502 and reply.json["error"]["code"] == "upstream_misconfigured"
         return None if code else "not told apart from a refused client"
-    if reply.status != capture.status:
+    wanted = 400 if capture.status == 500 and overflowed(capture) else capture.status
+    if reply.status != wanted:
         return f"status {reply.status}, the engine said {capture.status}"
     if has_envelope(capture) and reply.body == capture.body:
         return None
@@ -139,6 +140,7 @@ def overflowed(capture: Capture) -> bool:
         b"too long",
         b"maximum input",
         b"characters",
+        b"too large to process",
     )
     return any(word in capture.body.lower() for word in words)
 
