@@ -1,0 +1,1 @@
+"""Load with faults, cancels and reloads for a long time: nothing wrong, nothing leaked."""
