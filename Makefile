@@ -2,6 +2,8 @@
 # make install  .venv with the command `gateway`
 # make test     everything that CI runs
 # make bench    the gateway against direct, and against what else is installed
+# make embed-venv   torch and sentence-transformers in .embed-venv, which the tests hold the lane against
+# make soak     ten minutes of load with faults, cancels and reloads
 # make stock    the stock LiteLLM proxy in .bench/litellm, which the tests boot
 # make lock     requirements/ made anew from pyproject.toml
 #
@@ -18,15 +20,15 @@ BIN := .venv/bin
 PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check --quiet
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
-.PHONY: install run test lint bench stock lock clean
+.PHONY: install run test lint bench soak stock embed-venv lock clean
 .DELETE_ON_ERROR:
 
 install: .venv/.runtime
 
-run: .venv/.local
+run: .venv/.local .venv/.embed
 	@exec $(BIN)/python -m serving.embedded --port $(PORT) $(if $(MODEL),--model $(MODEL))
 
-test: lint stock
+test: lint stock embed-venv
 	$(BIN)/python -m pytest -n 2
 
 lint: .venv/.dev
@@ -38,8 +40,14 @@ lint: .venv/.dev
 bench: .venv/.dev
 	$(BIN)/python -m bench
 
+# Ten minutes of load with faults, cancels and reloads; `make test` runs one.
+soak: .venv/.dev
+	$(BIN)/python -m tests.soak --minutes 10
+
 stock: .venv/.dev
 	@$(BIN)/python -m tools.stock
+
+embed-venv: .embed-venv/.made
 
 # Each stamp is newer than what it was made from, so a second call does nothing.
 .venv/.python: requirements/build.txt
@@ -51,11 +59,20 @@ stock: .venv/.dev
 	@$(PIP) install --require-hashes --no-compile -r requirements/build.txt
 	@touch $@
 
-.venv/.runtime .venv/.local .venv/.dev: .venv/.%: requirements/%.txt pyproject.toml .venv/.python
+.venv/.runtime .venv/.local .venv/.embed .venv/.dev: .venv/.%: requirements/%.txt pyproject.toml .venv/.python
 	@echo "installing requirements/$*.txt into .venv ..."
 	@$(UV) --require-hashes -r requirements/$*.txt \
 	  || $(PIP) install --require-hashes --no-compile -r requirements/$*.txt
 	@$(PIP) install --no-deps --no-build-isolation --no-compile --editable .
+	@touch $@
+
+# Apart from .venv, because it is 1.1 GB of other people's packages; by pip, because that is what a
+# machine with torch's CPU build at hand is set up for.
+.embed-venv/.made: pyproject.toml .venv/.python
+	@echo "installing torch and sentence-transformers into .embed-venv ..."
+	@$(PYTHON) -m venv --without-pip --clear .embed-venv
+	@$(BIN)/python -m pip --python .embed-venv/bin/python --disable-pip-version-check --quiet \
+	  install --no-compile --group embed-proof
 	@touch $@
 
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -66,10 +83,12 @@ lock: .venv/.dev
 	$(UV_COMPILE) --group build -o requirements/build.txt >/dev/null
 	$(UV_COMPILE) pyproject.toml -o requirements/runtime.txt >/dev/null
 	$(UV_COMPILE) pyproject.toml --extra local -c requirements/runtime.txt -o requirements/local.txt >/dev/null
-	$(UV_COMPILE) pyproject.toml --extra local --extra dev -c requirements/local.txt -c requirements/build.txt \
+	$(UV_COMPILE) pyproject.toml --extra embed -c requirements/local.txt -o requirements/embed.txt >/dev/null
+	$(UV_COMPILE) pyproject.toml --extra local --extra embed --extra dev -c requirements/local.txt \
+	  -c requirements/embed.txt -c requirements/build.txt \
 	  -o requirements/dev.txt >/dev/null
 	$(UV_COMPILE) --group stock -c requirements/runtime.txt -o requirements/stock.txt >/dev/null
 
 clean:
-	rm -rf .venv dist run .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .embed-venv dist run .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -138,4 +138,4 @@ class Delivery:
 
 def _only_comments(data: bytes) -> bool:
     """True for heartbeats, whoever sent them."""
-    return all(line[:1] in (b"", b":") for line in data.splitlines())
+    return data[:1] in b":\r\n" and all(line[:1] in (b"", b":") for line in data.splitlines())
