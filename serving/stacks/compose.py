@@ -19,6 +19,7 @@ from serving.stacks.codes import problem
 from serving.stacks.interpolate import Filled, fill
 
 TEMPLATE: Final = ".example"
+_SHOWN: Final = 80  # longer texts are commands: their variable says enough
 _NO_DOLLAR: Final = re.compile(r"(?<![$\w])\{[A-Za-z_]\w*(?::?[-?+][^{}]*)?\}")
 # Where `{NAME}` has no other meaning: in a command it may be JSON or a template.
 _LITERAL_BRACES: Final = frozenset({"devices", "ports", "image", "volumes", "shm_size"})
@@ -139,8 +140,10 @@ def _faults(text: str, filled: Filled, path: Path, source: Source) -> Iterator[P
         said = f"compose cannot read `{filled.bad}`: write ${{NAME}}, or $$ for a dollar sign"
         yield problem(at, "variable-syntax", said)
     for name in filled.unset:
-        said = f"the variable {name} is not set and has no default: `{text}` becomes "
-        yield problem(at, "unset-variable", said + f"`{filled.text}`")
+        said = f"the variable {name} is not set and has no default"
+        if len(text) < _SHOWN:
+            said += f": `{text}` becomes `{filled.text}`"
+        yield problem(at, "unset-variable", said)
     for name, why in filled.refused:
         said = f"the variable {name} must be set" + (f": {why}" if why else "")
         yield problem(at, "required-variable", said + "; compose refuses to start")

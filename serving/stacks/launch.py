@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from serving.stacks import words
+from serving.stacks import gpus, words
 from serving.stacks.compose import Service, Value
 from serving.stacks.words import Words
 
@@ -35,6 +35,7 @@ class Engine:
     key_flags: tuple[str, ...] = ("--api-key",)
     key_variable: str | None = None  # holds its key, so that no argument need
     any_name: bool = False  # answers to every model name
+    lazy: bool = False  # answers at once, and loads a model when it is first asked for
     variables: tuple[tuple[str, str], ...] = ()  # settings by variable: variable, flag
 
 
@@ -106,6 +107,7 @@ ENGINES: Final[tuple[Engine, ...]] = (
         port=11434,
         open_host=True,
         key_flags=(),
+        lazy=True,
     ),
 )
 # Programs that speak of engines without being one: routers, exporters, web pages.
@@ -127,6 +129,7 @@ class Launch:
 
     engine: Engine
     words: Words
+    known: bool = True  # False where an image built elsewhere holds the command
 
     @property
     def port(self) -> int:
@@ -206,9 +209,22 @@ def launch(service: Service) -> Launch | None:
     engine = next((e for e in ENGINES if e.command.search(said)), None)
     if engine is None and not _OTHER_PROGRAMS.intersection(found.plain[:1]):
         engine = next((e for e in ENGINES if e.image.search(image)), None)
+        engine = engine or _built(service)
     if engine is None:
         return None
-    return Launch(engine=engine, words=_with_variables(engine, found, service.environment))
+    known = bool(said) or "build" not in service.data
+    given = _with_variables(engine, found, service.environment)
+    return Launch(engine=engine, words=given, known=known)
+
+
+def _built(service: Service) -> Engine | None:
+    """The engine in an image that is built here: by its names, if it takes GPUs."""
+    if "build" not in service.data or not gpus.taken(service):
+        return None
+    build = service.data["build"]
+    parts = build.values() if isinstance(build, Mapping) else (build,)
+    names = [service.name, str(service.data.get("container_name") or ""), *map(str, parts)]
+    return next((e for e in ENGINES if any(e.image.search(n.lower()) for n in names)), None)
 
 
 def _said(service: Service) -> str:

@@ -22,10 +22,20 @@ def everything_and_visible(part: Part) -> Iterator[Problem]:
         chosen = [n for n in numbers(part.service.env(name)) if not _UUID.match(n)]
         for demand in part.gpus:
             if chosen and not demand.ids and demand.way != "runtime":
-                said = "all GPUs" if demand.all else f"{demand.count} GPUs, which docker chooses,"
-                said += f" and {name}={','.join(chosen)}: inside, GPUs are counted anew from 0, so"
-                said += f" the number may mean another card; {_ADVICE}, and leave {name} out"
+                said = f"{_words(demand)} and {name}={','.join(chosen)}: inside, cards are counted"
+                said += " anew from 0, by CUDA the fastest first, so the number may mean another"
+                said += f" card; {_ADVICE}, and leave {name} out"
                 yield part.service.problem("gpu-all-visible", said, *_env_path(part, name))
+
+
+def _words(demand: Taken) -> str:
+    if demand.all:
+        return "all GPUs"
+    return f"{_cards(demand.count or 0)} of docker's choice"
+
+
+def _cards(count: int) -> str:
+    return "one GPU" if count == 1 else f"{count} GPUs"
 
 
 def visible_inside(part: Part) -> Iterator[Problem]:
@@ -45,7 +55,7 @@ def visible_inside(part: Part) -> Iterator[Problem]:
 def order(part: Part) -> Iterator[Problem]:
     """CUDA counts the fastest card first, unless it is told to count by bus."""
     chosen = numbers(part.service.env("CUDA_VISIBLE_DEVICES"))
-    several = sum(len(d.ids) or (d.count or 2) for d in part.gpus) > 1
+    several = sum(len(d.ids) for d in part.gpus) > 1 or any(d.way == "runtime" for d in part.gpus)
     by_number = any(_INDEX.fullmatch(n) for n in chosen)
     if by_number and several and part.service.env("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
         said = f"CUDA_VISIBLE_DEVICES={','.join(chosen)} counts the fastest card first where cards"
@@ -61,8 +71,8 @@ def all_of_them(part: Part) -> Iterator[Problem]:
             said = f"it takes every GPU there is; {_ADVICE}"
             yield part.service.problem("gpu-all", said, *demand.path)
         elif demand.count and part.launch and not demand.ids:
-            said = f"docker gives the first {demand.count} GPUs to everyone who asks by count,"
-            said += f" so a second stack gets the same ones; {_ADVICE}"
+            said = f"everyone who asks by count gets the same: {_cards(demand.count)}, counted from"
+            said += f" the first; {_ADVICE}"
             yield part.service.problem("gpu-count", said, *demand.path)
 
 

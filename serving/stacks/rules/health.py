@@ -57,7 +57,7 @@ def present(part: Part) -> Iterator[Problem]:
 def patience(part: Part) -> Iterator[Problem]:
     """A check that gives up while the model loads."""
     check = checked(part)
-    if check is None or part.launch is None or not part.gpus:
+    if check is None or part.launch is None or part.launch.engine.lazy or not part.gpus:
         return
     start = duration(check.get("start_period")) or 0.0
     interval = duration(check.get("interval")) or 30.0
@@ -79,7 +79,8 @@ def tool(part: Part) -> Iterator[Problem]:
     used = next((t for t in _TOOLS if re.search(rf"(^|[\s;&|/]){t}(\s|$)", text)), None)
     image = str(part.service.data.get("image") or "")
     held = next((tools for name, tools in _HELD if name in image), None)
-    if used and used not in (held or ()):
+    python = part.launch.engine.name in ("vllm", "sglang") and used == "python3"  # they run on it
+    if used and not python and used not in (held or ()):
         known = "has no" if held is not None else "may lack"
         said = f"the check runs {used}, which the image {known}"
         said += f": use {' or '.join(sorted(held))}" if held else ": try it in the container"
@@ -89,7 +90,7 @@ def tool(part: Part) -> Iterator[Problem]:
 def asked(part: Part) -> Iterator[Problem]:
     """A check that asks another port than the engine's, or a path that wants a key."""
     check = checked(part)
-    if check is None or part.launch is None:
+    if check is None or part.launch is None or not part.launch.known:
         return
     text = _test(check)
     found = re.search(r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::(\d+))?(/[^\s'\"]*)?", text)
@@ -131,7 +132,8 @@ def restart(part: Part) -> Iterator[Problem]:
     text = "no" if policy in (None, False) else str(policy)
     if "deploy" in part.service.data and "restart_policy" in (part.service.data["deploy"] or {}):
         return
-    if part.serves and text == "no" and not part.service.on_demand:
+    # A written "no" is a decision; nothing written is an oversight.
+    if part.serves and policy is None and not part.service.on_demand:
         said = "no restart policy: after a crash it stays down; write restart: unless-stopped"
         yield part.service.problem("restart", said, "restart")
     elif part.launch and part.gpus and text == "always":

@@ -31,7 +31,7 @@ _BLANKS: Final = re.compile(
 def tag(part: Part) -> Iterator[Problem]:
     """A tag that will be another image tomorrow."""
     image = part.service.data.get("image")
-    if not isinstance(image, str) or ("build" in part.service.data and ":" not in image):
+    if not isinstance(image, str) or _built_elsewhere(part):
         return
     name, digest = image.partition("@")[::2]
     found = name.rpartition("/")[2].partition(":")[2]
@@ -41,8 +41,14 @@ def tag(part: Part) -> Iterator[Problem]:
         said = f"the image {image} has no tag, which means latest: pin a release you have tested"
         yield part.service.problem("image-tag", said, "image")
     elif _MOVING.search(found) or not _RELEASE.search(_BUILT_FOR.sub("", found)):
-        said = f"the tag `{found}` moves: pin a release you have tested, or a digest"
+        said = f"the tag `{found}` names no release, so it will be another image one day: pin one"
+        said += " that you have tested, or a digest"
         yield part.service.problem("image-tag", said, "image")
+
+
+def _built_elsewhere(part: Part) -> bool:
+    """A name for what is built here; this project's own images carry its release all the same."""
+    return "build" in part.service.data and not (part.gateway or part.query_lane)
 
 
 def digest(part: Part) -> Iterator[Problem]:

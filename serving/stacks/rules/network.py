@@ -34,7 +34,7 @@ def unserved_port(part: Part) -> Iterator[Problem]:
     """A published port behind which nothing listens."""
     launch = part.launch
     targets = [port for port in part.ports if port.target is not None]
-    if launch and targets and all(port.target != launch.port for port in targets):
+    if launch and launch.known and targets and all(port.target != launch.port for port in targets):
         said = f"it publishes container port {targets[0].target}, but {launch.engine.name} listens"
         said += f" on {launch.port}: make them one"
         yield part.service.problem("port-unserved", said, *targets[0].path)

@@ -50,7 +50,7 @@ def _answers(part: Part, deployment: Deployment) -> bool:
         return False
     names = {part.service.name, str(part.service.data.get("container_name") or "")}
     if deployment.host in names:  # inside compose's own network a service's name is its address
-        return part.launch is None or part.launch.port == deployment.port
+        return part.launch is None or not part.launch.known or part.launch.port == deployment.port
     if on_host(part.service):
         return part.launch is not None and part.launch.port == deployment.port
     return any(

@@ -87,7 +87,8 @@ def mamba_slots(part: Part) -> Iterator[Problem]:
     slots, cap = launch.words.number("--max-mamba-cache-size"), launch.requests
     if slots is not None and cap is not None and slots < cap * _STATES_A_REQUEST:
         said = f"--max-mamba-cache-size {slots} is below {_STATES_A_REQUEST} for each of {cap}"
-        said += f" requests: requests would wait for state; write {cap * _STATES_A_REQUEST} or more"
+        said += f" requests: the engine would lower its cap to {slots // _STATES_A_REQUEST}; write"
+        said += f" {cap * _STATES_A_REQUEST} or more"
         yield part.service.problem("mamba-slots", said, "command")
 
 

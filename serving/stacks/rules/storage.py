@@ -56,7 +56,7 @@ def weights(part: Part) -> Iterator[Problem]:
     holding = [m for m in mounts(part) if f"{model}/".startswith(m.target.rstrip("/") + "/")]
     nearest = max(holding, key=lambda mount: len(mount.target), default=None)
     if nearest and not nearest.read_only and not nearest.cache:
-        said = f"the weights under {nearest.target} are mounted writable: add `:ro`"
+        said = f"the weights at {nearest.target} are mounted writable: add `:ro`"
         yield part.service.problem("weights-writable", said, "volumes", nearest.index)
 
 
@@ -64,9 +64,11 @@ def caches(part: Part) -> Iterator[Problem]:
     """Compiled kernels and graphs are lost with the container, and made anew for minutes."""
     if part.launch is None or part.launch.engine.name not in _JIT:
         return
-    if not any(mount.cache and not mount.read_only for mount in mounts(part)):
-        said = "no cache is mounted, so what the engine compiles is lost with the container: mount"
-        said += " a host path of this stack at /root/.cache"
+    if not part.launch.known:
+        return
+    if not any(m.cache and not m.read_only and "huggingface" not in m.target for m in mounts(part)):
+        said = "no cache but for weights is mounted: what the engine compiles is lost with its"
+        said += " container; mount a host path of this stack at /root/.cache"
         path = "volumes" if "volumes" in part.service.data else "image"
         yield part.service.problem("no-cache", said, path)
 
@@ -79,8 +81,9 @@ def shared_memory(part: Part) -> Iterator[Problem]:
     if not ipc and not size:
         ranks = part.launch.ranks
         code = "no-shared-memory" if ranks > 1 else "shared-memory"
-        said = f"docker's 64 MB of shared memory for {ranks} rank{'s' if ranks > 1 else ''}:"
-        yield part.service.problem(code, f"{said} write `ipc: host` and a `shm_size`")
+        enough = f"and {ranks} ranks talk through it" if ranks > 1 else "too little for two ranks"
+        said = f"docker's 64 MB of shared memory, {enough}: write `ipc: host` and a `shm_size`"
+        yield part.service.problem(code, said)
     elif not size:
         said = "`ipc: host` without `shm_size`: with ipc taken away 64 MB are left; write the size"
         yield part.service.problem("shared-memory", said, "ipc")

@@ -27,17 +27,33 @@ def apart(one: Part, other: Part) -> bool:
 def shared_gpus(parts: Sequence[Part]) -> Iterator[Problem]:
     """A GPU for two services that always run; or for more memory than it has."""
     for one, other in combinations(parts, 2):
-        both = one.gpu_ids & other.gpu_ids
-        if (
-            both
-            and not apart(one, other)
-            and not (one.service.on_demand or other.service.on_demand)
-        ):
-            said = f"GPU {', '.join(sorted(both))} is also for {_who(one)}, which runs at the same"
-            said += " time: give each its own, or one x-slot if only one of them runs"
+        both = _overlap(one, other)
+        on_demand = one.service.on_demand or other.service.on_demand
+        if both and not apart(one, other) and not on_demand:
+            said = f"{both} is also for {_who(one)}, which runs at the same time: give each its"
+            said += " own, or one x-slot if only one of them runs"
             yield other.service.problem("gpu-shared", said, *other.gpus[0].path)
     for gpu in sorted({g for part in parts for g in part.gpu_ids}):
         yield from _memory(gpu, [p for p in parts if gpu in p.gpu_ids])
+
+
+def _overlap(one: Part, other: Part) -> str:
+    """The GPUs that both take, in words; nothing where they take none in common."""
+    if both := one.gpu_ids & other.gpu_ids:
+        return f"GPU {', '.join(sorted(both))}"
+    if not (one.launch and other.launch and one.gpus and other.gpus):
+        return ""
+    named = [_first(part) | part.gpu_ids for part in (one, other)]
+    everything = any(demand.all for part in (one, other) for demand in part.gpus)
+    if everything or named[0] & named[1]:
+        return "what it takes (all GPUs, or the first by count)"
+    return ""
+
+
+def _first(part: Part) -> frozenset[str]:
+    """What docker gives to a demand by count: the first ones, to everyone."""
+    most = max((demand.count or 0 for demand in part.gpus if not demand.ids), default=0)
+    return frozenset(str(number) for number in range(most))
 
 
 def _memory(gpu: str, users: Sequence[Part]) -> Iterator[Problem]:
@@ -90,7 +106,10 @@ def shared_caches(parts: Sequence[Part]) -> Iterator[Problem]:
     for one, other in combinations([p for p in parts if p.launch], 2):
         theirs = {_place(one, m.source): m for m in mounts(one) if m.cache and not m.read_only}
         for mount in mounts(other):
-            if mount.cache and not mount.read_only and _place(other, mount.source) in theirs:
+            # Weights in one store are the same for two services of one stack; compiled code is not.
+            store = "huggingface" in mount.target and one.service.file == other.service.file
+            shared = mount.cache and not mount.read_only and not store
+            if shared and _place(other, mount.source) in theirs:
                 said = (
                     f"its cache {mount.source} is also for {_who(one)}: give each a path of its own"
                 )
@@ -109,15 +128,20 @@ def dependents(parts: Sequence[Part]) -> Iterator[Problem]:
         given = part.service.data.get("depends_on")
         for name, condition, path in _depended(given):
             target = next((p for p in parts if _same(part, p, name)), None)
-            if target is None or not (target.launch or target.query_lane):
+            if target is None or not _loads(target):
                 continue
             if condition == "service_started":
-                said = f"it starts when {name} has started, minutes before {name} answers: write"
+                said = f"it starts when {name} has started, before {name} answers: write"
                 said += " condition: service_healthy"
                 yield part.service.problem("depends-started", said, *path)
             elif condition == "service_healthy" and not has_check(target):
                 said = f"it waits for {name} to be healthy, and {name} has no healthcheck"
                 yield part.service.problem("depends-no-health", said, *path)
+
+
+def _loads(part: Part) -> bool:
+    """True for what has a process long before it has an answer."""
+    return part.query_lane or (part.launch is not None and not part.launch.engine.lazy)
 
 
 def _depended(given: object) -> Iterator[tuple[str, str, tuple[str | int, ...]]]:
