@@ -34,8 +34,8 @@ def names(requirements: list[str]) -> set[str]:
     return {re.sub(r"[-_.]+", "-", each).lower() for each in split}
 
 
-def test_there_are_five_locks() -> None:
-    names = ["build.txt", "dev.txt", "local.txt", "runtime.txt", "stock.txt"]
+def test_there_are_six_locks() -> None:
+    names = ["build.txt", "dev.txt", "embed.txt", "local.txt", "runtime.txt", "stock.txt"]
     assert [lock.name for lock in LOCKS] == names
 
 
@@ -66,9 +66,9 @@ def test_every_direct_dependency_is_locked(project: dict[str, Any]) -> None:
 
     assert runtime <= set(pins(ROOT / "requirements/runtime.txt"))
     assert runtime | names(extras["local"]) <= set(pins(ROOT / "requirements/local.txt"))
-    assert runtime | names(extras["local"]) | names(extras["dev"]) <= set(
-        pins(ROOT / "requirements/dev.txt")
-    )
+    assert runtime | names(extras["embed"]) <= set(pins(ROOT / "requirements/embed.txt"))
+    whole = runtime | names(extras["local"]) | names(extras["embed"]) | names(extras["dev"])
+    assert whole <= set(pins(ROOT / "requirements/dev.txt"))
     build = project["build-system"]["requires"] + project["dependency-groups"]["build"]
     assert names(build) <= set(pins(ROOT / "requirements/build.txt"))
 
