@@ -6,8 +6,10 @@ SIGTERM, SIGINT    nothing new; what is under way is answered within `drain_s`; 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import structlog
@@ -31,6 +33,17 @@ class Options:
     key: str | None = field(default=None, repr=False)
 
 
+class _Front(uvicorn.Server):
+    """Uvicorn, whose own way would send itself the signal again after the drain: no exit 0."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+
 async def serve(options: Options, load: Callable[[], Encoder]) -> int:
     """Serve until told to stop; the exit code. 1 where the model or the port cannot be had."""
     server = Server(options.limits, key=options.key)
@@ -43,7 +56,7 @@ async def serve(options: Options, load: Callable[[], Encoder]) -> int:
         lifespan="off",
         timeout_graceful_shutdown=options.drain_s,
     )
-    front = uvicorn.Server(config)
+    front = _Front(config)
     model = asyncio.create_task(_serve_model(server, load, front))
     try:
         await front.serve()  # takes the signals, and answers what is under way

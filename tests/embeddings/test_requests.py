@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -25,11 +26,11 @@ from tests.embeddings.fake import TERMINAL, tokenizer
 TRAITS = Traits(name="tiny", dimensions=8, max_tokens=10, pass_tokens=16, waiting_tokens=99)
 
 
-def read(truncate: bool = False, **fields: object) -> Request:
+def read(_truncate: Any = False, /, **fields: Any) -> Request:
     traits = Traits(
         name="tiny", dimensions=8, max_tokens=10, pass_tokens=16, waiting_tokens=99, smallest_cut=2
     )
-    return parse(json.dumps(fields).encode(), traits, max_inputs=3, truncate=truncate)
+    return parse(json.dumps(fields).encode(), traits, max_inputs=3, truncate=_truncate)
 
 
 def test_text_lists_and_ids_are_read_as_openai_means_them() -> None:
