@@ -1,7 +1,7 @@
 """The bridge's process: started once, waited for within a bound, ended with the gateway.
 
 A process and not a thread: importing litellm keeps the interpreter's lock for up to half a second
-at a time, and each bridged call costs milliseconds (design-decisions/019). Its standard input is
+at a time, and each bridged call costs milliseconds (design-decisions/018). Its standard input is
 the gateway's life line: when the gateway ends, however it ends, the process sees the end of it.
 
     absent ── start() ──> starting ── says "ready" ──> ready
