@@ -37,18 +37,43 @@ class Settings:
     parallel: int = 2
     key: str = field(repr=False)
 
+    @property
+    def command(self) -> list[str]:
+        """What starts it; the key goes by the variable ENGINE_KEY."""
+        settings = {name: value for name, value in asdict(self).items() if name != "key"}
+        return [sys.executable, "-m", "serving.embedded.engine", json.dumps(settings)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneSettings:
+    """One embedding lane: the server of serving/embeddings, with the model that needs no torch."""
+
+    name: str
+    port: int
+    threads: int
+    key: str = field(repr=False)
+
+    @property
+    def command(self) -> list[str]:
+        """What starts it; the key goes by the variable ENGINE_KEY."""
+        return [
+            *(sys.executable, "-m", "serving.cli", "embeddings", "serve", "--model", "minilm"),
+            *("--port", str(self.port), "--threads", str(self.threads)),
+            *("--api-key-env", "ENGINE_KEY", "--drain-s", "5"),
+        ]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """One engine under care. `said` gets a line for people when something happens to it."""
 
-    settings: Settings
+    settings: Settings | LaneSettings
     run_dir: Path
     said: Callable[[str], None]
 
     @property
     def log(self) -> Path:
-        """Where llama.cpp's own lines go."""
+        """Where its own lines go."""
         return self.run_dir / f"engine-{self.settings.name}.log"
 
     async def serve(self, ready: asyncio.Event) -> None:
@@ -82,11 +107,9 @@ class Engine:
             await asyncio.sleep(pause_s)
 
     async def _start(self) -> Child:
-        settings = asdict(self.settings)
-        key = settings.pop("key")
         return await Child.start(
-            [sys.executable, "-m", "serving.embedded.engine", json.dumps(settings)],
-            environ={**os.environ, "ENGINE_KEY": key},
+            self.settings.command,
+            environ={**os.environ, "ENGINE_KEY": self.settings.key},
             log=self.log,
         )
 

@@ -10,11 +10,12 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from serving.embedded.child import Child
-from serving.embedded.engines import Engine, EngineError, Settings, free_ports
+from serving.embedded.engines import Engine, EngineError, LaneSettings, Settings, free_ports
 from serving.embedded.probe import EndedError, NotReadyError, until_200
 
 ROUTING_FILE = Path(__file__).with_name("embedded.yaml")
@@ -23,6 +24,8 @@ GATEWAY_STOP_GRACE_S = 40.0  # its own drain limit is 30 s
 
 # name of the engine -> the name it serves its model under, as the routing file has it
 ENGINES = {"chat": "chat-model", "aux": "aux-model"}
+# The embedding lanes: one model, two processes, so that a batch never delays a question.
+LANES = ("emb-query", "emb-ingest")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,7 @@ class Options:
 
 
 class Node:
-    """Two engines and a gateway, started once and stopped whole."""
+    """Two engines, two embedding lanes and a gateway, started once and stopped whole."""
 
     def __init__(self, options: Options, said: Callable[[str], None]) -> None:
         self._options = options
@@ -45,7 +48,7 @@ class Node:
         self._gateway: Child | None = None
         self.key = f"sk-{secrets.token_urlsafe(24)}"
         self.env_file = options.run_dir / "embedded.env"
-        ports = free_ports(len(ENGINES))
+        ports = free_ports(len(ENGINES) + len(LANES))
         threads = max(1, ((os.cpu_count() or 1) - 1) // len(ENGINES))
         self.engines = tuple(
             Engine(
@@ -60,7 +63,17 @@ class Node:
                 run_dir=options.run_dir,
                 said=said,
             )
-            for (name, served_name), port in zip(ENGINES.items(), ports, strict=True)
+            for (name, served_name), port in zip(ENGINES.items(), ports, strict=False)
+        )
+        self.lanes = tuple(
+            Engine(
+                settings=LaneSettings(
+                    name=name, port=port, threads=threads, key=f"sk-{secrets.token_urlsafe(24)}"
+                ),
+                run_dir=options.run_dir,
+                said=said,
+            )
+            for name, port in zip(LANES, ports[len(ENGINES) :], strict=True)
         )
 
     @property
@@ -71,8 +84,8 @@ class Node:
     def variables(self) -> dict[str, str]:
         """What the routing file reads from the environment: where the engines are, and all keys."""
         found = {"GATEWAY_MASTER_KEY": self.key, "KEY_JOBS": f"sk-{secrets.token_urlsafe(24)}"}
-        for engine in self.engines:
-            name = engine.settings.name.upper()
+        for engine in (*self.engines, *self.lanes):
+            name = engine.settings.name.upper().replace("-", "_")
             found[f"{name}_API_BASE"] = f"http://127.0.0.1:{engine.settings.port}/v1"
             found[f"{name}_API_KEY"] = engine.settings.key
         return found
@@ -95,6 +108,7 @@ class Node:
         ]
         stop = asyncio.create_task(self._stop.wait())
         front = asyncio.create_task(self._serve_gateway(ready, serving))
+        lanes = asyncio.create_task(self._serve_lanes(ready))
         try:
             await asyncio.wait({*work, stop, front}, return_when=asyncio.FIRST_COMPLETED)
             for task in work:
@@ -105,7 +119,31 @@ class Node:
             await _cancel(stop, front)
             if self._gateway is not None:
                 await self._gateway.stop(grace_s=GATEWAY_STOP_GRACE_S)
-            await _cancel(*work)
+            await _cancel(*work, lanes)
+
+    async def _serve_lanes(self, ready: list[asyncio.Event]) -> None:
+        """Serve embeddings until cancelled. Chat comes first, and does not end where this does.
+
+        One after the other: the first one fetches the model that both load.
+        """
+        if find_spec("onnxruntime") is None:
+            self._said("no embeddings: the extra `embed` is not installed")
+            return
+        for event in ready:
+            await event.wait()
+        running: list[asyncio.Task[None]] = []
+        try:
+            for lane in self.lanes:
+                serves = asyncio.Event()
+                running.append(asyncio.create_task(lane.serve(serves)))
+                waiting = asyncio.create_task(serves.wait())
+                await asyncio.wait({waiting, *running}, return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+            await asyncio.gather(*running)
+        except EngineError as error:
+            self._said(f"no embeddings: {error}")
+        finally:
+            await _cancel(*running)
 
     async def _serve_gateway(
         self, ready: list[asyncio.Event], serving: Callable[[Node], None]

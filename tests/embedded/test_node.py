@@ -126,6 +126,33 @@ async def test_a_pinned_task_goes_to_the_second_engine_and_an_unpinned_one_nowhe
     assert "title" in other.json()["error"]["message"]
 
 
+async def embed(run: Run, model: str) -> httpx.Response:
+    """Ask a lane; they start behind the chat engines, so the first answers may be refusals."""
+    async with asyncio.timeout(90):
+        while True:
+            answer = await run.client.post(
+                "/v1/embeddings", json={"model": model, "input": ["a cat", "a kitten", "a bill"]}
+            )
+            if answer.status_code == 200:
+                return answer
+            await asyncio.sleep(0.1)
+
+
+async def test_both_lanes_serve_one_model_from_two_processes(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        ingest, query = await embed(run, "emb-ingest"), await embed(run, "emb-query")
+
+    vectors = [row["embedding"] for row in query.json()["data"]]
+    cat, kitten, bill = vectors
+    assert sum(a * b for a, b in zip(cat, kitten, strict=True)) > 0.5
+    assert sum(a * b for a, b in zip(cat, bill, strict=True)) < 0.4
+    assert [row["embedding"] for row in ingest.json()["data"]] == vectors
+    assert ingest.headers["x-gateway-tier"] == "background"
+    assert query.headers["x-gateway-tier"] == "auxiliary"
+    named = [each.headers["x-gateway-deployment"].partition("@") for each in (ingest, query)]
+    assert named[0][2] != named[1][2]
+
+
 def test_a_port_in_use_is_one_line_and_exit_1(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
