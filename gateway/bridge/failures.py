@@ -36,7 +36,7 @@ _BROKEN = frozenset(
         "ConnectionResetError",
     }
 )
-_LATE = frozenset({"ReadTimeout", "WriteTimeout", "PoolTimeout", "SocketTimeoutError"})
+_LATE = frozenset({"ReadTimeout", "WriteTimeout", "SocketTimeoutError"})
 # litellm's own words around a provider's: `litellm.BadRequestError: OpenAIException - ...`
 _PREFIX = re.compile(r"^(litellm\.)?(\w+(Error|Exception|Timeout)\b[:\s-]*)+(?=\S)")
 
