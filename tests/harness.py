@@ -59,7 +59,8 @@ class Running:
 
     def _lines(self) -> list[dict[str, Any]]:
         text = self.activity.read_text() if self.activity.exists() else ""
-        return [json.loads(line) for line in text.splitlines()]
+        whole = text[: text.rfind("\n") + 1]  # the writer may be in the middle of the next line
+        return [json.loads(line) for line in whole.splitlines()]
 
     async def routes(self) -> Any:
         """What `/api/routes` says."""

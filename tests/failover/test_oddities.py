@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
 from tests.captures import Capture, load
-from tests.client import PATHS, question
+from tests.client import question
 from tests.engine import FakeEngine
 from tests.engine_answers import Answer, Close, Pause, Send, Step, chunk, raw
 from tests.engine_says import DONE, Say, event
@@ -138,32 +139,30 @@ def hangs(received: Received, *, beats: bool) -> Answer:
 
 
 @pytest.mark.parametrize("beats", [False, True], ids=["silence", "heartbeats"])
-@pytest.mark.parametrize("dialect", ["chat", "completions", "messages", "responses"])
 async def test_a_stream_that_hangs_after_sigterm_is_cut_by_the_clock_on_content(
-    dialect: str, beats: bool
+    beats: bool,
 ) -> None:
     """An idle clock that any byte resets would never run out: it counts content alone."""
-    engine = FakeEngine("e", otherwise=lambda r: hangs(r, beats=beats))
+    dialects = ("chat", "completions", "messages", "responses")
+    engines = {d: FakeEngine(d, otherwise=lambda r: hangs(r, beats=beats)) for d in dialects}
     node = Node(
-        {"chat": member(engine, max_parallel_requests=1)},
+        {d: member(e, max_parallel_requests=1) for d, e in engines.items()},
         settings={"stream_idle_timeout_s": 12},
     )
 
     async with gateway(node, clock=LoopClock()) as g:
-        body = question("chat", dialect, stream=True)
-        async with g.client.open(PATHS[dialect], body) as opened:
-            got = await opened.rest()
-        closed_at = await engine.requests[0].peer_close()
-        engine.otherwise = Say()
-        after = await g.client.ask("chat", dialect=dialect)
-        record = (await g.records(2))[0]
+        asked = (g.client.ask(d, dialect=d, stream=True, within_s=60) for d in dialects)
+        got = await asyncio.gather(*asked)
+        records = await g.records(4)
+        for engine in engines.values():
+            await engine.requests[0].peer_close()
+            engine.otherwise = Say()
+        after = [await g.client.ask(d, dialect=d) for d in dialects]
 
-    assert got.error is not None
-    assert not got.done
-    assert 11_500 < record["duration_ms"] < 14_000
-    assert record["attempts"][0]["outcome"] == "timeout"
-    assert closed_at > 0
-    assert after.status == 200  # the permit of the frozen stream is back
+    assert all(r.error is not None and not r.done for r in got)
+    assert all(11_500 < r["duration_ms"] < 14_000 for r in records)
+    assert {r["attempts"][0]["outcome"] for r in records} == {"timeout"}
+    assert {r.status for r in after} == {200}  # the permit of the frozen stream is back
 
 
 async def test_the_captured_sigterm_of_an_engine_that_drains_well_is_no_fault() -> None:

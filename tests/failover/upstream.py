@@ -90,7 +90,8 @@ def spare(at: Try) -> Answer:
     """A healthy model that goes on with a sentence which another one began."""
     begun = _begun(at.received)
     left = tuple(w for w in WORDS if w not in begun)
-    return Say(words=left, tokens=(TOKENS[0] + TOKENS[1] - len(left), len(left)))(at.received)
+    tokens = (TOKENS[0] + TOKENS[1] - len(left), len(left))
+    return in_gulps(Say(words=left, tokens=tokens)(at.received))
 
 
 def strict_spare(at: Try) -> Answer:
@@ -99,7 +100,13 @@ def strict_spare(at: Try) -> Answer:
     if last.get("role") == "assistant":
         text = "the conversation must end with a user message"
         return refusal(at, 400, "invalid_request_error", text)
-    return good(at)
+    return in_gulps(good(at))
+
+
+def in_gulps(steps: Answer, size: int = 8) -> Answer:
+    """The same bytes in fewer writes, as a fast engine's arrive: several events in one read."""
+    sent = [step.data for step in steps if isinstance(step, Send)]
+    return tuple(Send(b"".join(sent[n : n + size])) for n in range(0, len(sent), size))
 
 
 def _begun(received: Received) -> str:
