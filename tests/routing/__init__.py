@@ -1,0 +1,1 @@
+"""The choosers, limits, health, plan and line: pure, so tried with anything."""
