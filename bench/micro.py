@@ -153,11 +153,11 @@ def _trace(conf: Config) -> Trace:
 def _reading(conf: Config) -> Iterator[tuple[str, Piece]]:
     table, sent, trace = build(conf), body(GROUP, stream=True), _trace(conf)
     keys, bearer = KeyRing(conf, table), b"Bearer " + KEY.encode()
-    fit, request = Fit.of(conf.deployments[0]), parse(sent, {}, trace)
+    fit, request = Fit.of(conf.deployments[0]), parse(sent, {}, trace, {})
     yield "request: key", lambda: keys.who(bearer, None)
-    yield "request: body parsed", lambda: parse(sent, {}, trace)
+    yield "request: body parsed", lambda: parse(sent, {}, trace, {})
     spaced = json.dumps(json.loads(sent)).encode()
-    yield "request: body parsed, spaces after its commas", lambda: parse(spaced, {}, trace)
+    yield "request: body parsed, spaces after its commas", lambda: parse(spaced, {}, trace, {})
     yield "request: route", lambda: resolve(table, GROUP, None, trace.client.names)
     yield "request: body fitted to a deployment", lambda: fit.body(request)
 

@@ -165,6 +165,20 @@ def read(fields: Mapping[str, msgspec.Raw], name: str, kind: type) -> Any:
         raise BadRequest(f"'{name}' must be {wanted}") from None
 
 
+def no_fallback(headers: HeaderMap) -> bool:
+    """True if X-No-Fallback says so."""
+    return headers.get(b"x-no-fallback", b"").lower() in (b"true", b"1", b"yes")
+
+
+def callers(affinity: Mapping[str, str], headers: HeaderMap, client: str) -> dict[str, str]:
+    """For each group with affinity who is calling: the client's name, or a header's value."""
+    found = {
+        group: client if by == "key" else headers.get(by.lower().encode(), b"").decode("latin-1")
+        for group, by in affinity.items()
+    }
+    return {group: caller for group, caller in found.items() if caller}
+
+
 def low_estimate(fields: Fields, body: bytes) -> int:
     """A number of tokens that the prompt surely has; 0 where its bytes say nothing about it."""
     if b'"data:' in body or b'"image_url"' in body or b'"input_audio"' in body:

@@ -82,7 +82,7 @@ class Relay:
         try:
             body = await read_body(headers, receive, serving.config.max_body_bytes)
             self.watch.begin(receive, trace)
-            request = parse(body, headers, trace)
+            request = parse(body, headers, trace, serving.config.affinity)
             known = trace.client.names
             trace.route = route = resolve(serving.table, request.model, request.task, known)
             if not trace.client.may_use(route):

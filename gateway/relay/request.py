@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gateway import body as body_of
+from gateway.body import HeaderMap
 from gateway.dialects import LIMIT_FIELDS
 from gateway.exchange import Request
 from gateway.routing.facts import RequestFacts
@@ -15,15 +16,13 @@ _UP = (b"accept", b"traceparent", b"tracestate", b"anthropic-version", b"anthrop
 _DEFAULT_MAX_TOKENS = 1000
 
 
-def parse(body: bytes, headers: Mapping[bytes, bytes], trace: Trace) -> Request:
+def parse(body: bytes, headers: HeaderMap, trace: Trace, affinity: Mapping[str, str]) -> Request:
     """The request in a body. Raises BadRequest with what is wrong, never with what it holds."""
     fields = body_of.decode(body)
     read = body_of.read
     options = read(fields, "stream_options", dict) or {}
-    no_fallback = read(fields, "disable_fallbacks", bool)
+    no_fallback = read(fields, "disable_fallbacks", bool) or body_of.no_fallback(headers)
     fields.pop("disable_fallbacks", None)  # ours to read, not the engine's
-    if headers.get(b"x-no-fallback", b"").lower() in (b"true", b"1", b"yes"):
-        no_fallback = True
     model = read(fields, "model", str)
     trace.stream = bool(read(fields, "stream", bool))
     return Request(
@@ -41,6 +40,7 @@ def parse(body: bytes, headers: Mapping[bytes, bytes], trace: Trace) -> Request:
             max_tokens=next((n for k in LIMIT_FIELDS if (n := read(fields, k, int))), None)
             or _DEFAULT_MAX_TOKENS,
             fallbacks=not no_fallback,
+            callers=body_of.callers(affinity, headers, trace.client.name) if affinity else {},
         ),
         headers={name: headers[name] for name in _UP if name in headers},
     )

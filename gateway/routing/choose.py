@@ -34,7 +34,7 @@ def candidates(
     """
     chosen: list[tuple[int, float, Candidate]] = []
     left_out: list[tuple[Deployment, str]] = []
-    windows = 0
+    windows, caller = 0, facts.callers.get(group.name)
     for member, share in zip(group.members, group.shares, strict=True):
         if facts.dialect not in member.relays and not (bridge and facts.dialect in member.bridges):
             speaks = facts.dialect in member.bridges
@@ -49,23 +49,23 @@ def candidates(
         elif early:
             chosen.append((0, rests or 0.0, Candidate(member, "early trial")))
         else:
-            chosen.append((member.order, _draw(member, facts, random), Candidate(member, share)))
+            chosen.append((member.order, _draw(member, caller, random), Candidate(member, share)))
     if len(chosen) > 1:
         chosen.sort(key=lambda c: c[:2])
     too_long = windows > 0 and windows == len(left_out) and not chosen
     return Decision(tuple(c[2] for c in chosen[: 1 if early else None]), tuple(left_out), too_long)
 
 
-def _draw(member: Deployment, facts: RequestFacts, random: Random) -> float:
+def _draw(member: Deployment, caller: str | None, random: Random) -> float:
     """A draw whose smallest value falls on each member in proportion to its weight.
 
     Exponential draws sorted upwards are sampling by weight without replacement (Efraimidis and
     Spirakis, 2006). With affinity the draw is the caller's own hash (rendezvous hashing), so a
     caller stays where it was while that member is well.
     """
-    if facts.caller is None:
+    if caller is None:
         uniform = random.random()
     else:
-        digest = blake2b(f"{facts.caller}\0{member.id}".encode(), digest_size=7).digest()
+        digest = blake2b(f"{caller}\0{member.id}".encode(), digest_size=7).digest()
         uniform = int.from_bytes(digest, "big") / 2**56
     return -math.log(1.0 - uniform) / (member.weight or 1.0)

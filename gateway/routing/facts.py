@@ -5,6 +5,8 @@ Structs and not dataclasses: several are made for each request, and these are ma
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from gateway.config.config import Deployment, Dialect
@@ -18,7 +20,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     prompt_tokens: int = 0  # a low estimate; 0 where it cannot be told: never left out for it
     max_tokens: int = 1000  # what `tpm` reserves for the answer
     fallbacks: bool = True  # False where the request itself asks for none
-    caller: str | None = None  # whose requests stay on one member, where the group has affinity
+    callers: Mapping[str, str] = {}  # group with affinity -> whose requests stay on one member
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):

@@ -32,7 +32,6 @@ class Group:
     rule: TierRule
     members: tuple[Deployment, ...]
     shares: tuple[str, ...]  # for each member why it may be chosen, such as "share 10/11"
-    affinity: str | None = None  # a header name in lower case, or "key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +84,6 @@ def build(config: Config) -> RouteTable:
             rule=config.tier_rules[config.tiers[name]],
             members=members,
             shares=tuple(_share(member, members) for member in members),
-            affinity=config.affinity.get(name),
         )
         for name, members in config.groups().items()
     }

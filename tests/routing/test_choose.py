@@ -112,7 +112,7 @@ def test_too_long_for_all_is_said_apart() -> None:
 @given(st.text(min_size=1, max_size=20), st.integers(2, 6))
 def test_a_caller_stays_on_one_member_while_it_is_well(caller: str, count: int) -> None:
     members = group(*(deployment(f"d{i}", allowed_fails=0) for i in range(count)))
-    facts = RequestFacts(dialect="chat", caller=caller)
+    facts = RequestFacts(dialect="chat", callers={"g": caller})
     order = ids(choose(members, facts))
 
     assert all(ids(choose(members, facts, seed=seed)) == order for seed in range(5))

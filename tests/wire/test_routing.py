@@ -277,3 +277,21 @@ async def test_a_dialect_that_no_member_speaks_is_refused() -> None:
     assert reply.status == 400
     assert reply.json["error"]["code"] == "unsupported_endpoint"
     assert engine.requests == []
+
+
+async def test_a_caller_stays_on_one_member_while_it_is_well() -> None:
+    """`affinity`: by a header, or by the key."""
+    engines = [FakeEngine(n) for n in ("a", "b", "c")]
+    node = Node({"chat": engines}, settings={"affinity": {"chat": "X-Session"}})
+
+    async with gateway(node) as g:
+        served = {
+            session: {
+                (await g.client.ask("chat", headers={"X-Session": session})).deployment
+                for _ in range(4)
+            }
+            for session in ("s1", "s2", "s3", "s4", "s5", "s6")
+        }
+
+    assert all(len(members) == 1 for members in served.values())
+    assert len(set.union(*served.values())) > 1
