@@ -23,6 +23,7 @@ FOREIGN: dict[str, frozenset[str]] = {
         {"aws_bedrock_runtime_endpoint", "aws_sts_endpoint", "s3_endpoint_url"}
     ),
     "gateway/config/params.py": frozenset({"guided_decoding_backend"}),  # an engine's own parameter
+    "compose/sglang-glm.yaml": frozenset({"backend"}),  # SGLang's flags
     "serving/embedded/engine.py": frozenset({"endpoint_metrics", "endpoint_slots"}),  # llama.cpp's
 }
 

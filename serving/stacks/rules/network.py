@@ -16,9 +16,10 @@ def public_port(part: Part) -> Iterator[Problem]:
     """A port that every address of the machine publishes."""
     for port in part.ports:
         if port.open and part.serves:
-            written = port.published or "any free port"
-            said = f"port {written} is published on every address: {_ADVICE},"
-            said += f' such as "${{LAN_IP:?}}:{written if port.published else 8000}:{port.target}"'
+            written = port.published or 8000
+            named = f"port {port.published}" if port.published else "a port of docker's choice"
+            said = f"{named} is published on every address: {_ADVICE},"
+            said += f' such as "${{LAN_IP:?}}:{written}:{port.target}"'
             yield part.service.problem("public-port", said, *port.path)
 
 

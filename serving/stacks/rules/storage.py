@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -10,6 +11,7 @@ from common.problems import Problem
 from serving.stacks.part import Part, Rule
 
 CACHES: Final = (".cache", "/cache", "/hf", "huggingface", "torchinductor", ".triton", ".vllm")
+_DRIVE: Final = re.compile(r"[A-Za-z]:(?=[\\/])")  # a path of Windows has a colon of its own
 _JIT: Final = frozenset({"vllm", "sglang"})  # engines that compile kernels at their first start
 
 
@@ -43,7 +45,10 @@ def _mounts(part: Part) -> Iterator[Mount]:
                 read_only=item.get("read_only") is True,
             )
         else:
-            source, target, options = (*str(item).split(":"), "", "")[:3]
+            drive, text = _DRIVE.match(str(item)), str(item)
+            start = drive.end() if drive else 0
+            source, target, options = (*text[start:].split(":"), "", "")[:3]
+            source = text[:start] + source
             ro = "ro" in options.split(",")
             yield Mount(index=index, source=source, target=target or source, read_only=ro)
 
@@ -68,7 +73,7 @@ def caches(part: Part) -> Iterator[Problem]:
         return
     if not any(m.cache and not m.read_only and "huggingface" not in m.target for m in mounts(part)):
         said = "no cache but for weights is mounted: what the engine compiles is lost with its"
-        said += " container; mount a host path of this stack at /root/.cache"
+        said += " container; mount a host path of this stack, and name it in XDG_CACHE_HOME"
         path = "volumes" if "volumes" in part.service.data else "image"
         yield part.service.problem("no-cache", said, path)
 

@@ -104,6 +104,8 @@ def shared_ports(parts: Sequence[Part]) -> Iterator[Problem]:
 def shared_caches(parts: Sequence[Part]) -> Iterator[Problem]:
     """One cache of compiled code for two stacks: two releases write over each other."""
     for one, other in combinations([p for p in parts if p.launch], 2):
+        if apart(one, other):
+            continue
         theirs = {_place(one, m.source): m for m in mounts(one) if m.cache and not m.read_only}
         for mount in mounts(other):
             # Weights in one store are the same for two services of one stack; compiled code is not.
