@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace) -> int:  # noqa: PLR0911 -- one for each command
     match args.command:
         case "serve":
             from gateway import cli_serve
@@ -65,6 +65,10 @@ def _run(args: argparse.Namespace) -> int:
             from gateway import cli_render
 
             return cli_render.render(args)
+        case "restart":
+            from gateway import cli_restart
+
+            return cli_restart.restart(args)
         case "burst-check":
             return burst_check.run(args)
         case _:
@@ -82,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _serve(commands.add_parser("serve", help="serve the file", description=_SERVE))
+    _restart(commands.add_parser("restart", help="restart, or go back", description=_RESTART))
     _check(commands.add_parser("check", help="every problem of a file", description=_CHECK))
     _routes(commands.add_parser("routes", help="who reaches what", description=_ROUTES))
     _explain(commands.add_parser("explain", help="one decision", description=_EXPLAIN))
@@ -103,6 +108,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 _SERVE = "Serve the file until SIGTERM or Ctrl-C. SIGHUP reads it again; a bad one changes nothing."
+_RESTART = """Restart the gateway that serves from a run folder, detached from this terminal: the
+file is checked, the old process drains, the new one is watched until it is live; if it is not,
+the last file that served is served again. Exit 1 then, or if the file has errors."""
 _CHECK = "Every problem of a file at once, as file:line:column. Exit 1 if one is an error."
 _ROUTES = """For every name a client can send: the upstreams it reaches, how, and under which bound;
 then the bounded overflows of each interactive upstream. The file must be free of errors."""
@@ -140,6 +148,19 @@ def _serve(parser: argparse.ArgumentParser) -> None:
         help="serve a file without any key, on a loopback address only",
     )
     parser.add_argument("--env-file", metavar="FILE", help=_ENV_HELP + "; read again on reload")
+
+
+def _restart(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-c", "--config", dest="file", metavar="FILE", help="default: the same file"
+    )
+    parser.add_argument("--run", default="run", metavar="DIR", help="its run folder (default: run)")
+    parser.add_argument(
+        "--wait", type=float, default=30.0, metavar="S", help="how long it may take to be live"
+    )
+    parser.add_argument(
+        "--patience", type=float, default=60.0, metavar="S", help="how long the old one may drain"
+    )
 
 
 def _check(parser: argparse.ArgumentParser) -> None:

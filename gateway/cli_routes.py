@@ -68,7 +68,7 @@ def _bound(d: Deployment) -> Bound:
 
 
 def as_data(config: Config) -> dict[str, Any]:
-    """The routes, the deployments and the overflow sums; hosts are shown, keys are not (their names are)."""
+    """The routes, the deployments and the overflow sums; of keys only the variables' names."""
     table = reaches(config)
     return {
         "shape": SHAPE,

@@ -29,6 +29,7 @@ from gateway.config.load import Loaded, load, read_env_file
 from gateway.config.overlaps import resolved_overlaps, unresolved
 from gateway.cork import CorkedProtocol
 from gateway.records.lock import RecordsError
+from gateway.restart import State, keep
 from gateway.server import Gateway, InsecureError
 
 _log = structlog.get_logger("gateway")
@@ -148,12 +149,29 @@ async def _run(gateway: Gateway, options: Options, sock: socket.socket) -> None:
         await web.startup(sockets=[sock])
         _spare_the_collector()
         _say_hello(gateway, sock)
+        run = Path(gateway.config.activity.path).parent
+        _note(run, options, sock)
         watcher = asyncio.create_task(_watch(options, told)) if options.watch else None
         while await told.get() == "reload":
             await _reload(gateway, options)
         if watcher is not None:
             watcher.cancel()
         await _drain(gateway, web, told)
+
+
+def _note(run: Path, options: Options, sock: socket.socket) -> None:
+    """Note how this process was started, and keep the file: `gateway restart` reads both."""
+    given = {"--host": options.host, "--port": options.port, "--env-file": options.env_file}
+    arguments = [word for name, v in given.items() if v is not None for word in (name, str(v))]
+    arguments += [f"--{n}" for n in ("watch", "insecure") if getattr(options, n)]
+    State(
+        pid=os.getpid(),
+        url=_url(sock),
+        folder=str(Path.cwd()),
+        config=options.config_path,
+        arguments=tuple(arguments),
+    ).write(run)
+    keep(run, options.config_path)
 
 
 async def _drain(gateway: Gateway, web: uvicorn.Server, told: asyncio.Queue[str]) -> None:
@@ -223,6 +241,7 @@ async def _reload(gateway: Gateway, options: Options) -> None:
         _rejected(gateway, (_problem(options.config_path, "no-key", str(wrong)),))
         return
     gateway.metrics.reloaded("ok")
+    keep(Path(gateway.config.activity.path).parent, options.config_path)
     _log.info("config_loaded", revision=gateway.relay.serving.revision)
     if restart:
         _log.warning("restart_needed", keys=list(restart))
@@ -235,12 +254,15 @@ def _rejected(gateway: Gateway, problems: tuple[Problem, ...]) -> None:
             _log.error("config_rejected", problem=str(problem))
 
 
-def _say_hello(gateway: Gateway, sock: socket.socket) -> None:
+def _url(sock: socket.socket) -> str:
     host, port = sock.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _say_hello(gateway: Gateway, sock: socket.socket) -> None:
     _log.info(
         "serving",
-        url=f"http://{shown}:{port}/v1",
+        url=f"{_url(sock)}/v1",
         revision=gateway.relay.serving.revision,
         open_routes=list(OPEN_ROUTES),
     )

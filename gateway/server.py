@@ -8,7 +8,6 @@ signals, reload, drain.
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -168,10 +167,6 @@ class Gateway:
             self.loggers.start()
         self.activity.start()
         await asyncio.to_thread(self.usage.start)
-        # What stands now stays: the collector need not look at it with every few requests.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(20_000, 50, 100)
         self.phase = "ready"
 
     def swap(self, config: Config) -> tuple[str, ...]:
