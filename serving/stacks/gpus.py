@@ -62,8 +62,8 @@ def _gpus(service: Service) -> Iterator[Taken]:
     given = service.data.get("gpus")
     if given == "all":
         yield Taken(way="gpus", path=("gpus",), all=True)
-    elif isinstance(given, int):
-        yield Taken(way="gpus", path=("gpus",), count=given)
+    elif str(given).isdigit():
+        yield Taken(way="gpus", path=("gpus",), count=int(str(given)))
     for index, item in enumerate(given if isinstance(given, list) else ()):
         if isinstance(item, Mapping):
             yield _reserved(item, ("gpus", index), "gpus")
@@ -104,7 +104,12 @@ def _reserved(item: Mapping[str, Any], path: tuple[str | int, ...], way: Way) ->
     names = tuple(found[2] if (found := CDI.fullmatch(i)) else i for i in ids)
     text = str(count).strip() if count is not None else ""
     number = int(text) if text.lstrip("-").isdigit() else None
-    every = not ids and (not text or text == "all" or number == -1)
+    every = "all" in names or (not ids and (not text or text == "all" or number == -1))
     return Taken(
-        way=way, path=path, ids=names, count=None if every else number, all=every, given=item
+        way=way,
+        path=path,
+        ids=() if every else names,
+        count=None if every else number,
+        all=every,
+        given=item,
     )
