@@ -130,7 +130,8 @@ def restart(part: Part) -> Iterator[Problem]:
     """An engine that died stays down; one that was stopped for another comes back by itself."""
     policy = part.service.data.get("restart")
     text = "no" if policy in (None, False) else str(policy)
-    if "deploy" in part.service.data and "restart_policy" in (part.service.data["deploy"] or {}):
+    deploy = part.service.data.get("deploy")
+    if isinstance(deploy, Mapping) and "restart_policy" in deploy:
         return
     # A written "no" is a decision; nothing written is an oversight.
     if part.serves and policy is None and not part.service.on_demand:
