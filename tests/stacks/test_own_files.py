@@ -204,3 +204,44 @@ def test_the_stacks_are_read_without_the_gateways_code() -> None:
     code = "import sys, serving.cli_stacks; sys.exit('gateway' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            "max_input_tokens: 131072",
+            "max_input_tokens: 200000",
+            "compose/vllm.yaml:62:5: error[con",
+        ),
+        ("hosted_vllm/qwen3.6-35b-a3b", "hosted_vllm/qwen3.6", "error[served-name]: service 'aux'"),
+        ("engine: llama.cpp", "engine: vllm", "error[engine-differs]: service 'vision'"),
+        (
+            "api_key: os.environ/AUX_API_KEY",
+            "stream_timeout: 60",
+            "error[key-needed]: service 'aux'",
+        ),
+        ("os.environ/AUX_API_KEY", "os.environ/PRIMARY_API_KEY", "error[key-differs]"),
+        ("auxiliary: {models: [aux-35b, vision]}", "", "error[interactive-gpu]"),
+    ],
+)
+def test_an_edit_of_the_routing_that_the_stacks_do_not_follow_is_caught(
+    before: str,
+    after: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "config.example.yaml").read_text()
+    assert before in text
+    if not after:  # vision becomes interactive, on the card of the auxiliary model
+        text = text.replace("primary-chat-nothink]}", "primary-chat-nothink, vision]}")
+        after = "auxiliary: {models: [aux-35b]}"
+    edited = tmp_path / "config.yaml"
+    edited.write_text(text.replace(before, after))
+
+    code = main(["stacks", "check", "--routing", str(edited)])
+
+    assert (code, said in capsys.readouterr().out) == (1, True)
