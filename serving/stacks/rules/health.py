@@ -13,7 +13,7 @@ LOAD_S: Final = 600.0  # what weights of this class may take from a cold disk, w
 _DOCKER_STOP_S: Final = 10.0
 _UNIT: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TOOLS: Final = ("curl", "wget", "nc", "python3", "python")
-# What the images of engines are known to hold (looked up in their Containerfiles).
+# What the images of engines are thought to hold: a hint, not looked up in each release.
 _HELD: Final[tuple[tuple[str, frozenset[str]], ...]] = (
     ("vllm/vllm-openai", frozenset({"curl", "python3"})),
     ("lmsysorg/sglang", frozenset({"curl", "wget", "python3", "python"})),
