@@ -223,7 +223,8 @@ def _read_loose(chat: bool, data: bytes) -> EventFacts:
         return EventFacts(error=True)
     facts = EventFacts(usage=_loose_usage(event.get("usage")))
     if chat:
-        choices = [c for c in event.get("choices") or () if isinstance(c, dict)]
+        given = event.get("choices")
+        choices = [c for c in given if isinstance(c, dict)] if isinstance(given, list) else []
         facts.finished = tuple(i for i, c in enumerate(choices) if c.get("finish_reason"))
         facts.content = any(_loose_content(c) for c in choices)
         facts.only_usage = facts.usage is not None and not choices

@@ -5,19 +5,21 @@
     replay     the spare gets the request again; what it says is passed on only after its opening
                has matched what was sent, to the character
 
-Never for tool calls, reasoning or constrained output, and not for the Responses dialect, whose last
-event repeats the whole answer. Id and model stay the first one's, usage is the second's.
+Never for tool calls, reasoning or constrained output. A Responses stream is only replayed: its last
+events repeat the whole text. Id and model stay the first one's, usage is the second's.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
+from gateway import seam
 from gateway.config.config import Config, Deployment, Dialect, RescueWay
+from gateway.dialects import ASKS_FOR_USAGE
 from gateway.exchange import Broken, Request
 from gateway.judge import EngineSaid, Verdict
 from gateway.routing.facts import Admitted
@@ -25,14 +27,13 @@ from gateway.routing.plan import Plan
 from gateway.routing.table import Group, Route, Stage
 from gateway.trace import Trace
 
-_DIALECTS: frozenset[Dialect] = frozenset({"chat", "completions", "messages"})
+_DIALECTS: frozenset[Dialect] = frozenset({"chat", "completions", "messages", "responses"})
 # Fields that constrain an answer: its second half would not keep to what its first began.
 _CONSTRAINTS = frozenset({
-    "ebnf", "grammar", "guided_choice", "guided_decoding_backend", "guided_grammar", "guided_json",
+    "ebnf", "grammar", "guided_choice", "guided_grammar", "guided_json",
     "guided_regex", "json_schema", "output_config", "output_format", "regex", "response_format",
     "structured_outputs",
 })  # fmt: skip
-_MORE_THAN_TEXT = ("reasoning", "reasoning_content", "tool_calls", "function_call", "refusal")
 # What makes an engine go on with the last message instead of answering it.
 _PREFIX_FIELDS: dict[str | None, dict[str, bool]] = {
     "vllm": {"continue_final_message": True, "add_generation_prompt": False},
@@ -49,10 +50,8 @@ class Rescue:
         self._request = request
         self._text = ""  # what the client has
         self._skip = ""  # of the second answer: its opening, to be matched and left out
-        self._identity: dict[str, Any] = {}
-        self._fits = request.dialect in _DIALECTS and not _CONSTRAINTS & set(request.fields)
-        if "n" in request.fields and bytes(request.fields["n"]) not in (b"1", b"null"):
-            self._fits = False
+        self._identity = seam.Identity()
+        self._fits = request.dialect in _DIALECTS and not _is_constrained(request)
 
     @classmethod
     def of(cls, request: Request, config: Config, route: Route | None) -> Rescue | None:
@@ -67,13 +66,10 @@ class Rescue:
 
     def note(self, events: bytes) -> bytes:
         """What goes to the client, as it is; its text is kept."""
-        for event in _events(events) if self._fits else ():
-            data = _data(event)
-            if data is not None:
-                for key in ("id", "model", "created"):
-                    if key in data:
-                        self._identity.setdefault(key, data[key])
-                text = self._read(data)
+        for event in seam.events(events) if self._fits else ():
+            if (data := seam.decoded(event)) is not None:
+                self._identity.take(data)
+                text = seam.read(self._request.dialect, data)
                 self._fits = self._fits and text is not None
                 self._text += text or ""
         return events
@@ -98,6 +94,8 @@ class Rescue:
     def _prefixed(self) -> dict[str, Any] | None:
         """The field that holds the partial text; None where a text cannot be put there."""
         fields = self._request.fields
+        if self._request.dialect == "responses":
+            return None
         if self._request.dialect == "completions":
             prompt = json.loads(bytes(fields.get("prompt", b"null")))
             if not isinstance(prompt, str) or json.loads(bytes(fields.get("echo", b"null"))):
@@ -115,29 +113,28 @@ class Rescue:
 
     def join(self, events: bytes) -> bytes:
         """The second answer's events as they follow the first's. Broken where they do not fit."""
-        return b"".join(self._joined(event) for event in _events(events))
+        return b"".join(self._joined(event) for event in seam.events(events))
 
     def _joined(self, event: bytes) -> bytes:
-        data = _data(event)
+        dialect, data = self._request.dialect, seam.decoded(event)
         if data is None:
             return event  # a comment, or the terminator
-        text = self._read(data, second=True)
+        text = seam.read(dialect, data, second=True)
         if text is None:
             raise Broken("the spare's answer does not fit what was sent")
-        if _is_opening(data):
+        if seam.is_opening(dialect, data):
             return b""
         left = self._without_opening(text)
-        ends = _is_end(data)
+        ends = seam.is_end(dialect, data)
         if ends and self._skip:
             raise Broken("the spare's answer is shorter than what was sent")
         if not left and text and not ends:
             return b""
         self.begun = True
         if text:
-            _set_text(data, left)
-        if self._request.dialect != "messages":
-            data |= self._identity
-        head = f"event: {data['type']}\n".encode() if self._request.dialect == "messages" else b""
+            seam.set_text(data, left)
+        self._identity.put(dialect, data)
+        head = b"" if dialect in ASKS_FOR_USAGE else f"event: {data['type']}\n".encode()
         return head + b"data: " + msgspec.json.encode(data) + b"\n\n"
 
     def _without_opening(self, text: str) -> str:
@@ -148,23 +145,15 @@ class Rescue:
         self._skip = self._skip[common:]
         return text[common:]
 
-    def _read(self, data: dict[str, Any], *, second: bool = False) -> str | None:
-        """The text of an event; None if it holds what cannot be carried on."""
-        if self._request.dialect == "messages":
-            return _read_message(data, second=second)
-        if not (choices := data.get("choices")):
-            return ""
-        if not isinstance(choices, list) or len(choices) > 1 or not isinstance(choices[0], dict):
-            return None
-        choice = choices[0]
-        if choice.get("index") or (choice.get("finish_reason") is not None and not second):
-            return None  # one of several, or it had ended: there is nothing to carry on
-        if self._request.dialect == "completions":
-            return _text(choice.get("text"))
-        delta = choice.get("delta") or {}
-        if not isinstance(delta, dict) or any(delta.get(name) for name in _MORE_THAN_TEXT):
-            return None
-        return _text(delta.get("content"))
+
+def _is_constrained(request: Request) -> bool:
+    """True if the answer is one of several, or must keep to a form that its first half began."""
+    fields = request.fields
+    if _CONSTRAINTS & set(fields) or bytes(fields.get("n", b"1")) not in (b"1", b"null"):
+        return True
+    text = json.loads(bytes(fields.get("text", b"null")))  # of the Responses dialect
+    form = text.get("format") if isinstance(text, dict) else None
+    return isinstance(form, dict) and form.get("type") != "text"
 
 
 Through = Callable[[bytes], bytes]  # what events pass on their way out
@@ -219,66 +208,3 @@ async def _carried(turn: Carrier, rescue: Rescue, group: Group) -> bool:
             if rescue.begun or said.verdict.kind == "timeout":
                 return False
     return False
-
-
-def _read_message(data: dict[str, Any], *, second: bool) -> str | None:
-    kind = data.get("type")
-    block, delta = data.get("content_block"), data.get("delta")
-    if kind == "content_block_start":
-        is_text = isinstance(block, dict) and block.get("type") == "text"
-        return "" if is_text and not data.get("index") else None
-    if kind == "content_block_delta":
-        is_text = isinstance(delta, dict) and delta.get("type") == "text_delta"
-        return _text(delta.get("text")) if is_text and isinstance(delta, dict) else None
-    if kind in ("message_start", "ping"):
-        return ""
-    return "" if second and isinstance(kind, str) else None  # the first one had ended
-
-
-def _text(value: object) -> str | None:
-    """A text that is there or absent; None if something else stands in its place."""
-    return value if isinstance(value, str) else "" if value is None else None
-
-
-def _is_opening(data: dict[str, Any]) -> bool:
-    """True for events that the client has had from the first answer."""
-    if data.get("type") in ("message_start", "content_block_start"):
-        return True
-    choices = data.get("choices")
-    if not choices or choices[0].get("finish_reason") is not None or "text" in choices[0]:
-        return False
-    delta = choices[0].get("delta") or {}
-    return isinstance(delta, dict) and not delta.get("content")
-
-
-def _is_end(data: dict[str, Any]) -> bool:
-    ended = any(c.get("finish_reason") is not None for c in data.get("choices") or ())
-    return ended or data.get("type") in ("content_block_stop", "message_delta", "message_stop")
-
-
-def _set_text(data: dict[str, Any], text: str) -> None:
-    """Another text in an event that has one."""
-    if data.get("type") == "content_block_delta":
-        data["delta"]["text"] = text
-        return
-    choice = data["choices"][0]
-    if choice.get("text"):
-        choice["text"] = text
-    else:
-        choice["delta"] = {**choice["delta"], "content": text}
-        choice["delta"].pop("role", None)
-
-
-def _events(events: bytes) -> Iterator[bytes]:
-    """Whole events, each with its blank line; see sse.Scanner."""
-    normal = events.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    yield from (event + b"\n\n" for event in normal.split(b"\n\n") if event.strip())
-
-
-def _data(event: bytes) -> dict[str, Any] | None:
-    lines = [line[5:] for line in event.split(b"\n") if line.startswith(b"data:")]
-    try:
-        data = json.loads(b"\n".join(lines))
-    except (ValueError, RecursionError):
-        return None
-    return data if isinstance(data, dict) else None

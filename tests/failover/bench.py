@@ -17,7 +17,7 @@ from tests.client import PATHS, Client, Reply, question
 from tests.failover import upstream as up
 from tests.failover.cells import Cell
 from tests.failover.judging import Call, Grade, Miss, call, grade
-from tests.failover.pace import LoopClock, now_s
+from tests.failover.pace import LoopClock, later, now_s
 from tests.failover.scenarios import Scenario, Story
 from tests.failover.upstream import Upstream
 from tests.harness import Running, gateway
@@ -149,7 +149,7 @@ class Bench:
         """Twenty calls, one due every 4 s; a slow one delays those after it."""
         began, calls = now_s(), []
         for number in range(CALLS):
-            await asyncio.sleep(max(0.0, began + number * EVERY_S - now_s()))
+            await later(began + number * EVERY_S - now_s())
             calls.append(await call(self.ask(run.asked, run.cell), run.scenario.within_s))
         return calls
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-import time
 from collections.abc import Callable
 
 import uvloop
@@ -54,8 +53,6 @@ def now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-def of_wall(perf_counter_s: float) -> float:
-    """A `time.perf_counter()` of before, as the running loop would have counted it."""
-    loop = asyncio.get_running_loop()
-    factor = FACTOR if isinstance(loop, HurriedLoop) else 1.0
-    return loop.time() - (time.perf_counter() - perf_counter_s) * factor
+async def later(seconds: float) -> None:
+    """Wait for a time that belongs to the case: until the next call is due, or a rest is over."""
+    await asyncio.sleep(max(0.0, seconds))

@@ -10,8 +10,9 @@ import pytest
 from tests.engine import FakeEngine
 from tests.engine_says import Say
 from tests.failover import upstream as up
-from tests.failover.bench import Run, bench
+from tests.failover.bench import EVERY_S, Run, bench
 from tests.failover.cells import Cell
+from tests.failover.pace import later
 from tests.failover.reply import TOKENS
 from tests.failover.scenarios import ADDED, SCENARIOS
 from tests.harness import gateway, total
@@ -144,7 +145,7 @@ async def test_an_outage_charges_each_call_once_to_whoever_served() -> None:
             up.overloaded(at) if at.since_first_s < outage_s else up.good(at)
         )
         for _ in range(calls):
-            await asyncio.gather(b.ask(run.asked, run.cell), asyncio.sleep(4))
+            await asyncio.gather(b.ask(run.asked, run.cell), later(EVERY_S))
         records = await b.running.records(calls)
         failed = [t for t in b.upstream.tries[run.group] if t.since_first_s < outage_s]
 

@@ -12,7 +12,7 @@ from tests.failover import upstream as up
 from tests.failover.bench import EVERY_S, Bench, Run, bench, deployment
 from tests.failover.cells import CELLS, RELAYED, THE_CALL, Cell
 from tests.failover.judging import Call, call
-from tests.failover.pace import LoopClock, now_s
+from tests.failover.pace import LoopClock, later, now_s
 from tests.failover.scenarios import SCENARIOS
 from tests.failover.upstream import Try, Upstream
 from tests.harness import gateway
@@ -107,7 +107,7 @@ async def test_in_an_outage_with_parallel_callers_one_trial_reaches_a_at_a_time(
         b.upstream.plays[run.group] = parallel.play(b.upstream, run.group)
         began, rounds = now_s(), []
         for number in range(ROUNDS):
-            await asyncio.sleep(max(0.0, began + number * EVERY_S - now_s()))
+            await later(began + number * EVERY_S - now_s())
             asked = [call(b.ask(run.asked, run.cell), 30.0) for _ in range(callers)]
             rounds.append(await asyncio.gather(*asked))
 
@@ -131,7 +131,7 @@ async def test_a_trial_that_ends_after_the_rest_period_still_ends_it() -> None:
         )
         for _ in range(2):
             await call(b.ask(run.asked, run.cell), 30.0)
-        await asyncio.sleep(11)
+        await later(11.0)
         trial = await call(b.ask(run.asked, run.cell), 30.0)
         b.upstream.plays[run.group] = up.good
         next_call = await call(b.ask(run.asked, run.cell), 30.0)

@@ -11,7 +11,7 @@ from tests.failover.carried import BOTH_WAYS, breaks, carries_on, pair, whole
 from tests.failover.reply import WORDS
 from tests.harness import gateway
 
-ROUTES = pytest.mark.parametrize("dialect", ["chat", "completions", "messages"])
+ROUTES = pytest.mark.parametrize("dialect", ["chat", "completions", "messages", "responses"])
 CLOSE_S = 0.1  # of the wall
 
 
@@ -35,8 +35,11 @@ async def test_who_hangs_up_in_the_stream_is_let_go_and_nobody_else_is_asked(dia
     assert 18 <= record["completion_tokens"] <= 22
 
 
-@ROUTES
-@pytest.mark.parametrize("way", BOTH_WAYS)
+@pytest.mark.parametrize(
+    ("dialect", "way"),
+    [(d, w) for d in ("chat", "completions", "messages") for w in BOTH_WAYS]
+    + [("responses", "replay")],
+)
 async def test_who_leaves_while_the_spare_thinks_is_let_go(dialect: str, way: str) -> None:
     """The record counts what the caller had of A; B costs nothing."""
     node, _, b = pair(breaks(), SILENT, ways=[way])

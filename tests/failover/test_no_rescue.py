@@ -21,7 +21,7 @@ from tests.failover.carried import (
 from tests.failover.reply import WHOLE, WORDS, finished
 from tests.harness import gateway
 
-ROUTES = pytest.mark.parametrize("dialect", ["chat", "completions", "messages"])
+ROUTES = pytest.mark.parametrize("dialect", ["chat", "completions", "messages", "responses"])
 WAYS = pytest.mark.parametrize("way", BOTH_WAYS)
 PLAIN = {"accepts_prefix": False}
 
@@ -48,6 +48,7 @@ CONSTRAINED: dict[str, dict[str, Any]] = {
     "json_schema": {"json_schema": "{}"},
     "regex": {"regex": "a+"},
     "ebnf": {"ebnf": "root ::= 'a'"},
+    "text.format": {"text": {"format": {"type": "json_schema", "schema": {}}}},
 }
 
 

@@ -22,12 +22,16 @@ from tests.failover.carried import (
 from tests.failover.reply import WHOLE, finished, usage_of
 from tests.harness import gateway
 
-ROUTES = pytest.mark.parametrize("dialect", ["chat", "completions", "messages"])
-WAYS = pytest.mark.parametrize("way", BOTH_WAYS)
+ROUTES = pytest.mark.parametrize("dialect", ["chat", "completions", "messages", "responses"])
+# A Responses stream is only replayed.
+WAYS = pytest.mark.parametrize(
+    ("dialect", "way"),
+    [(d, w) for d in ("chat", "completions", "messages") for w in BOTH_WAYS]
+    + [("responses", "replay")],
+)
 PLAIN = {"accepts_prefix": False}
 
 
-@ROUTES
 @WAYS
 async def test_id_and_model_stay_the_first_ones_and_usage_is_the_seconds(
     dialect: str, way: str
@@ -63,7 +67,8 @@ async def test_id_and_model_stay_the_first_ones_and_usage_is_the_seconds(
 
 def model_in(data: dict[str, Any]) -> str | None:
     """The model that an event names."""
-    return data.get("model") or (data.get("message") or {}).get("model")
+    inner = data.get("message") or data.get("response") or {}
+    return data.get("model") or inner.get("model")
 
 
 async def test_there_is_one_opening_and_one_end() -> None:
@@ -101,7 +106,7 @@ async def test_usage_that_the_client_did_not_ask_for_stays_with_the_gateway(dial
 
     shown = [e for e in got.events if e.data and not e.done and e.json.get("choices") == []]
     assert shown == []
-    assert record["completion_tokens"] == 20
+    assert record["completion_tokens"] == (60 if dialect == "responses" else 20)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +159,6 @@ async def test_the_seam_may_lie_between_characters_of_many_bytes() -> None:
     assert got.done
 
 
-@ROUTES
 @WAYS
 async def test_all_was_said_and_only_the_end_is_missing(dialect: str, way: str) -> None:
     node, *_ = pair(breaks(words=60), carries_on, ways=[way])

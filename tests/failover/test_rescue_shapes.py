@@ -20,7 +20,7 @@ from tests.failover.carried import (
 from tests.failover.reply import WHOLE
 from tests.harness import gateway
 
-ROUTES = pytest.mark.parametrize("dialect", ["chat", "completions", "messages"])
+ROUTES = pytest.mark.parametrize("dialect", ["chat", "completions", "messages", "responses"])
 
 ODD: list[Any] = [
     {"choices": "x"},
@@ -31,10 +31,24 @@ ODD: list[Any] = [
     {"type": "content_block_start", "content_block": "x"},
     {"type": "content_block_delta", "delta": None},
     {"type": 7},
+    {"type": []},
+    {"type": "ping", "choices": 5},
+    {"type": "response.completed", "response": {"output": 5}, "sequence_number": "x"},
+    {"type": "response.in_progress", "response": 5, "item_id": 5, "item": 5},
+    {"type": "response.output_item.added", "item": "x"},
+    {"type": "response.output_text.delta", "delta": 5},
     {"error": None},
     [1, 2],
     "x",
 ]
+
+
+ENDS = {
+    "chat": b"[DONE]",
+    "completions": b"[DONE]",
+    "messages": b'"message_stop"',
+    "responses": b'"output_tokens"',
+}
 
 
 @ROUTES
@@ -49,7 +63,7 @@ async def test_odd_events_break_neither_a_sound_stream_nor_a_rescue(dialect: str
                 got = await opened.rest()
 
         failed = b"broke off" in got.body
-        ended = any(mark in got.body for mark in (b"[DONE]", b'"message_stop"'))
+        ended = ENDS[dialect] in got.body
         assert ended != failed
         assert got.body.count(b'"word39 "') == 1
         assert got.body.count(b'"word59 "') == ended
