@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gateway.cli import main
+from gateway.config.load import load_text
 from tests.engine import FakeEngine
 from tests.engine_answers import error
 from tests.engine_says import Say
 from tests.harness import gateway
-from tests.node import Node, member
+from tests.node import ENVIRON, Node, member
 
 LIMIT = "batch size 1000 > maximum allowed batch size 32"
 
@@ -60,3 +61,14 @@ def test_more_than_one_worker_is_not_to_be_had(capsys: pytest.CaptureFixture[str
 
     assert ended.value.code == 2
     assert "--workers" in capsys.readouterr().err
+
+
+def test_a_weight_of_zero_is_refused_by_the_checker() -> None:
+    """CAP-02: so there is never a group of which only zeros are left to choose from."""
+    engines = [FakeEngine(name, port=port) for name, port in (("a", 8001), ("b", 8002))]
+    members = [member(e, weight=w) for e, w in zip(engines, (1, 0), strict=True)]
+
+    loaded = load_text(Node({"chat": members}).yaml("activity.jsonl"), "node.yaml", ENVIRON)
+
+    assert loaded.config is None
+    assert any("must be above 0" in p.message for p in loaded.problems)

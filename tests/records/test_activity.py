@@ -169,6 +169,7 @@ def test_while_the_file_cannot_be_written_records_wait_and_then_all_arrive(
 
 
 def test_a_second_writer_is_refused_and_told_who_writes(tmp_path: Path) -> None:
+    """LOG-04: several processes do not rotate one file: the second does not start."""
     activity = log_at(tmp_path)
     link = tmp_path / "link.jsonl"
     with started(activity):

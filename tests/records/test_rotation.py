@@ -66,6 +66,7 @@ def test_what_is_kept_is_the_youngest_each_once_whole_and_within_the_bound(
 
 
 def test_5000_running_numbers_come_out_once_each_over_many_files(tmp_path: Path) -> None:
+    """LOG-04: every number once, each line whole, each file near its limit."""
     log = opened(tmp_path, max_bytes=20_000_000)
     log.close()
     log = opened(tmp_path, max_bytes=160_000 * 40)

@@ -150,7 +150,7 @@ async def test_an_api_base_has_one_path_upstream(tail: str) -> None:
 
 
 async def test_no_health_route_asks_an_engine() -> None:
-    """SWP-16: health, models and metrics start nothing anywhere."""
+    """SWP-16, EMB-08: health, models and metrics start nothing anywhere, of whatever mode."""
     engine = FakeEngine("e")
 
     async with gateway(Node({"chat": engine})) as g:
