@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from gateway.body import Send
 from gateway.config.config import Dialect
@@ -19,6 +20,16 @@ from gateway.exchange import Broken, Headers
 
 _EVENT_STREAM = (b"content-type", b"text/event-stream; charset=utf-8")
 _BODY = "http.response.body"
+
+
+class Ending(Protocol):
+    """What is noted of a request that fails; see trace.py."""
+
+    dialect: Dialect
+
+    def failed(self, error: GatewayError, *, started: bool) -> GatewayError:
+        """Note the error; it is told as an event if the response has started."""
+        ...
 
 
 class ClientStalled(Exception):
@@ -85,6 +96,11 @@ class Delivery:
             await self.end(error_event(dialect, body))
         else:
             await self.whole(error.shown_status, error_headers(error), body)
+
+    async def fail(self, error: GatewayError, ending: Ending) -> None:
+        """The request ends with this error, unless its answer is out already."""
+        if not self.ended:
+            await self.tell(ending.failed(error, started=self.started), ending.dialect)
 
     def hold(self, data: bytes, seconds: float) -> None:
         """Keep events back, for `seconds` at most: another candidate could still serve."""

@@ -28,6 +28,11 @@ class Client:
     names: frozenset[str]  # every name and task/NAME that it may send
     admin: bool = False
 
+    def must_open(self, route: Route) -> None:
+        """Raise Forbidden unless its key opens this name."""
+        if route.name not in self.names:
+            raise Forbidden(f"this key does not open '{route.name}'")
+
     def may_use(self, route: Route) -> bool:
         """True if its key opens this name."""
         return route.name in self.names

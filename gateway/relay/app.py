@@ -85,8 +85,7 @@ class Relay:
             request = parse(body, headers, trace, serving.config.affinity)
             known = trace.client.names
             trace.route = route = resolve(serving.table, request.model, request.task, known)
-            if not trace.client.may_use(route):
-                raise errors.Forbidden(f"this key does not open '{route.name}'")
+            trace.client.must_open(route)
             if request.stream and serving.config.heartbeat_s > 0:
                 delivery.beat_every(serving.config.heartbeat_s)
             plan = Plan(serving.table, route, fallbacks=request.facts.fallbacks)
@@ -98,12 +97,14 @@ class Relay:
         except asyncio.CancelledError:
             trace.outcome = "cancelled"
             if trace.stopped and not trace.left:
-                stopped = errors.Draining("the gateway stopped")
-                await delivery.tell(trace.failed(stopped, started=delivery.started), trace.dialect)
+                await delivery.fail(errors.Draining("the gateway stopped"), trace)
             elif not trace.left:
                 raise
         except errors.GatewayError as error:
-            await delivery.tell(trace.failed(error, started=delivery.started), trace.dialect)
+            await delivery.fail(error, trace)
+        except Exception:  # the edge of a request: a fault of our own cuts no body either
+            await delivery.fail(errors.GatewayError("the gateway failed; its log says why"), trace)
+            raise
         finally:
             self.watch.end(trace)
             delivery.close()

@@ -130,8 +130,7 @@ class Turn:
 
     async def _first(self, group: Group, stage: Stage) -> Admitted:
         """The first permit in a group. Raises GroupFailed, or Saturated where the file says so."""
-        # A saturated fallback group is skipped, not waited for.
-        wait = Wait(0.0) if stage.hops else self.wait
+        wait = Wait(0.0) if stage.hops else self.wait  # a saturated fallback group is skipped
         try:
             return await self.admission.admit(group, self.request.facts, frozenset(), wait)
         except (NoCandidate, Full) as why:
