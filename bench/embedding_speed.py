@@ -67,13 +67,14 @@ def long_text(encoder: Any, tokens: int) -> None:
     """A text in parts: how long one part takes, and what memory it needs."""
     took = []
     steps = encoder.steps([7] * tokens, encoder.traits.pass_tokens)
-    while True:
-        begun = time.perf_counter()
-        if next(steps, 0) == 0:
-            break
-        took.append(time.perf_counter() - begun)
     part = encoder.traits.pass_tokens
-    print(f"{tokens} tokens in parts of {part}: {sum(took):.1f} s, longest {max(took):.2f} s")
+    left = tokens
+    while left:
+        begun = time.perf_counter()
+        left -= next(steps).tokens
+        took.append(time.perf_counter() - begun)
+    print(f"{tokens} tokens in {len(took)} parts of up to {part}: {sum(took):.1f} s, ", end="")
+    print(f"first {took[0]:.2f} s, longest {max(took):.2f} s")
 
 
 def main() -> None:

@@ -29,6 +29,14 @@ class Traits:
     threads: int = 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One part of a long row: the tokens it computed, and after the last one the vector, (1, n)."""
+
+    tokens: int
+    vectors: Vectors | None
+
+
 class Encoder(Protocol):
     """A loaded model. Called from one thread at a time; every vector is normalised, float32."""
 
@@ -43,8 +51,8 @@ class Encoder(Protocol):
     def encode(self, rows: Sequence[Row]) -> Vectors:
         """One pass over all rows, padded to the longest; vectors in the order of the rows."""
 
-    def steps(self, row: Row, step_tokens: int) -> Iterator[Vectors | None]:
-        """A row longer than one pass, pass by pass: None after each but the last, then (1, n)."""
+    def steps(self, row: Row, step_tokens: int) -> Iterator[Step]:
+        """A row longer than one pass, pass by pass, none above `step_tokens`."""
 
 
 def normalised(vectors: NDArray[np.floating]) -> Vectors:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import structlog
 
-from serving.embeddings.encoder import Encoder, Vectors
+from serving.embeddings.encoder import Encoder, Step, Vectors
 from serving.embeddings.metrics import Metrics
 from serving.embeddings.passes import Pass, Turn, Waiting, choose
 from serving.embeddings.refusals import Busy, Failed, TooLarge
@@ -45,7 +45,7 @@ class _Row:
     ids: Sequence[int]
     since: float
     tokens: int  # still to compute
-    steps: Iterator[Vectors | None] | None = field(default=None)
+    steps: Iterator[Step] | None = field(default=None)
 
 
 class Lane:
@@ -63,7 +63,7 @@ class Lane:
         self._turn: Turn = "quick"
         self._work = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
-        self.pass_s = 0.0  # a full pass, measured before anybody is served
+        self.pass_s = 0.0  # the longest pass: measured before anybody is served, then as they come
         self.tokens_per_s = 0.0
 
     @property
@@ -72,11 +72,11 @@ class Lane:
         return sum(row.tokens for row in self._rows.values())
 
     async def warm_up(self) -> None:
-        """Run two full passes; the second one's time is the bound that `/health` states."""
+        """Run two full passes; `/health` states the bound by the second one's time."""
         rows = [[1] * (self.traits.pass_tokens // 4)] * 4
         for _ in range(2):
             begun = self._clock()
-            await self._in_thread(lambda: self._encoder.encode(rows))
+            await self._in_thread(lambda: self._whole(rows))
             self.pass_s = self._clock() - begun
         self.tokens_per_s = self.traits.pass_tokens / max(self.pass_s, 1e-6)
 
@@ -141,43 +141,40 @@ class Lane:
         for row in rows.values():
             if row.steps is None:
                 self._metrics.waited_s.observe(begun - row.since)
-        tokens = self._step_tokens(chosen, rows)
         try:
-            vectors = await self._in_thread(self._work_of(chosen, list(rows.values())))
+            done = await self._in_thread(self._work_of(chosen, list(rows.values())))
         except Exception as error:  # noqa: BLE001 - the model's own failures have no common root
             self._fail(list(rows.values()), error)
             return
         took = self._clock() - begun
-        self._metrics.saw_pass(rows=len(rows), tokens=tokens, took_s=took)
-        self.tokens_per_s += _NEWEST * (tokens / max(took, 1e-6) - self.tokens_per_s)
-        self._deliver(rows, vectors, tokens if chosen.step else None)
+        self.pass_s = max(self.pass_s, took)
+        self._metrics.saw_pass(rows=len(rows), tokens=done.tokens, took_s=took)
+        self.tokens_per_s += _NEWEST * (done.tokens / max(took, 1e-6) - self.tokens_per_s)
+        self._deliver(rows, done)
 
-    def _step_tokens(self, chosen: Pass, rows: dict[int, _Row]) -> int:
-        tokens = sum(row.tokens for row in rows.values())
-        return min(tokens, self.traits.pass_tokens) if chosen.step else tokens
-
-    def _work_of(self, chosen: Pass, rows: list[_Row]) -> Callable[[], Vectors | None]:
+    def _work_of(self, chosen: Pass, rows: list[_Row]) -> Callable[[], Step]:
         """What the model's thread does for this pass."""
         if not chosen.step:
-            return lambda: self._encoder.encode([row.ids for row in rows])
+            return lambda: self._whole([row.ids for row in rows])
         [row] = rows
         if row.steps is None:
             row.steps = self._encoder.steps(row.ids, self.traits.pass_tokens)
         steps = row.steps
         return lambda: next(steps)
 
-    def _deliver(
-        self, rows: dict[int, _Row], vectors: Vectors | None, step_tokens: int | None
-    ) -> None:
+    def _whole(self, rows: Sequence[Sequence[int]]) -> Step:
+        return Step(tokens=sum(map(len, rows)), vectors=self._encoder.encode(rows))
+
+    def _deliver(self, rows: dict[int, _Row], done: Step) -> None:
         """Give each row its vector; a long row that goes on only has less before it."""
         for place, (arrived, row) in enumerate(rows.items()):
-            computed = row.tokens if vectors is not None else step_tokens or 0
+            computed = done.tokens if row.steps is not None else row.tokens
             row.tokens -= computed
             row.request.tokens -= computed
-            if vectors is None:
+            if done.vectors is None:
                 continue
             self._rows.pop(arrived, None)  # its caller may have gone meanwhile
-            row.request.vectors[row.index] = vectors[place]
+            row.request.vectors[row.index] = done.vectors[place]
             whole = [each for each in row.request.vectors if each is not None]
             if len(whole) == len(row.request.vectors) and not row.request.done.done():
                 row.request.done.set_result(np.stack(whole))
@@ -191,7 +188,7 @@ class Lane:
                     Failed("the model could not compute this input; the log says why")
                 )
 
-    async def _in_thread(self, work: Callable[[], Vectors | None]) -> Vectors | None:
+    async def _in_thread(self, work: Callable[[], Step]) -> Step:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def close(self) -> None:

@@ -17,7 +17,7 @@ from rich.console import Console
 from tokenizers import Tokenizer
 
 from serving.artifacts.packaged import ModelError, Packaged, packaged
-from serving.embeddings.encoder import Row, Traits, Vectors, normalised
+from serving.embeddings.encoder import Row, Step, Traits, Vectors, normalised
 
 _INSTEAD = "serve a model that is here: --model PATH"
 WEIGHTS = Packaged(  # Apache-2.0
@@ -58,9 +58,9 @@ class MiniLm:
         # The sum alone: the mean differs by a factor that normalising takes out.
         return normalised((hidden * mask[..., None]).sum(axis=1))
 
-    def steps(self, row: Row, step_tokens: int) -> Iterator[Vectors | None]:
+    def steps(self, row: Row, step_tokens: int) -> Iterator[Step]:
         """Attention looks both ways here, so there are no parts: a row is no longer than a pass."""
-        yield self.encode([row])
+        yield Step(tokens=len(row), vectors=self.encode([row]))
 
 
 def load(cache: Path, traits: Traits) -> MiniLm:

@@ -12,12 +12,13 @@ from serving.embeddings import causal, minilm
 from serving.embeddings.encoder import Encoder, Traits
 from serving.embeddings.processor import Dtype
 
-# The shipped setting. A text of 8192 tokens keeps 1.9 GB of keys and values beside 2.4 GB of
-# float32 weights: within the lane's 8 GB. The model could take 32768, which would not fit.
+# The shipped setting. A text of 8192 tokens needs 4.8 GB in float32, weights and all, of the lane's
+# 8 GB; but it takes minutes on a CPU, and its last parts take longer than a pass does. The model
+# could take 32768: such texts are the ingest lane's.
 QWEN3 = Traits(
     name="Qwen3-Embedding-0.6B",
     dimensions=1024,
-    max_tokens=8192,
+    max_tokens=4096,
     pass_tokens=256,  # larger ones are no faster for each token, and hold up others for longer
     waiting_tokens=16384,
     smallest_cut=32,

@@ -14,7 +14,7 @@ import uvicorn
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from serving.embeddings.app import Limits, Server
-from serving.embeddings.encoder import Row, Traits, Vectors
+from serving.embeddings.encoder import Row, Step, Traits, Vectors
 from serving.embeddings.lane import Lane
 
 TERMINAL = 1
@@ -59,12 +59,13 @@ class FakeEncoder:
         self._pass([len(row) for row in rows])
         return np.array([self.vector(row) for row in rows], dtype=np.float32)
 
-    def steps(self, row: Row, step_tokens: int) -> Iterator[Vectors | None]:
+    def steps(self, row: Row, step_tokens: int) -> Iterator[Step]:
         for start in range(0, len(row), step_tokens):
             part = row[start : start + step_tokens]
             self._pass([len(part)])
             last = start + len(part) == len(row)
-            yield np.array([self.vector(row)], dtype=np.float32) if last else None
+            vectors = np.array([self.vector(row)], dtype=np.float32)
+            yield Step(tokens=len(part), vectors=vectors if last else None)
 
     def _pass(self, lengths: list[int]) -> None:
         self.passes.append(lengths)

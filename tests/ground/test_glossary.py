@@ -24,6 +24,8 @@ FOREIGN: dict[str, frozenset[str]] = {
     ),
     "gateway/config/params.py": frozenset({"guided_decoding_backend"}),  # an engine's own parameter
     "compose/sglang-glm.yaml": frozenset({"backend"}),  # SGLang's flags
+    "serving/embeddings/app.py": frozenset({"ThreadPoolExecutor"}),  # Python's own
+    "serving/embeddings/lane.py": frozenset({"ThreadPoolExecutor"}),
     "serving/embedded/engine.py": frozenset({"endpoint_metrics", "endpoint_slots"}),  # llama.cpp's
 }
 
