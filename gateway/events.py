@@ -152,8 +152,11 @@ def read_events(data: bytes) -> list[EventFacts] | None:
     except (msgspec.DecodeError, RecursionError):
         return None
     # A comma inside one event would make it two: each one of ours made the text 7 bytes shorter.
+    # And a line end inside the JSON would end the event's line: what follows is another field.
     events = 1 + (len(data) - 8 - len(joined)) // (len(_BETWEEN) - 1)
-    return [_read_chunk(c) for c in many] if len(many) == events else None
+    if len(many) != events or data.count(b"\n") != 2 * events:
+        return None
+    return [_read_chunk(c) for c in many]
 
 
 def _read_chunk(chunk: _Chunk) -> EventFacts:

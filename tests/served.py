@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -116,6 +118,12 @@ async def served(node: Node, folder: Path, *arguments: str) -> AsyncIterator[Ser
 
 
 def free_port() -> int:
-    """A loopback port that nobody has now."""
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
+    """A loopback port that nobody has now, and that the system gives to no connection.
+
+    It is taken a moment later, by another process: a port of the system's own choice could be
+    somebody's by then.
+    """
+    while True:
+        port = secrets.choice(range(15_000, 32_000))
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port

@@ -118,10 +118,11 @@ class _Walk:
         what = path[-1]
         if path[0] == "model_list" and len(path) > 1:
             return f"{deployment_name(self.source.data, path)} needs it for `{what}`"
-        clients = self.source.data.get("gateway_settings", {}).get("client_keys")
-        if path[:2] == ("gateway_settings", "client_keys") and isinstance(path[2], int):
-            client = clients[path[2]].get("name", path[2] + 1)
-            return f"client '{client}' needs it for `{what}`"
+        at = path[2] if path[:2] == ("gateway_settings", "client_keys") and len(path) > 2 else None
+        if isinstance(at, int):
+            client = self.source.data["gateway_settings"]["client_keys"][at]
+            name = client.get("name") if isinstance(client, dict) else None
+            return f"client '{name or at + 1}' needs it for `{what}`"
         steps = ".".join(str(step) for step in path if isinstance(step, str))
         return f"`{steps}` needs it"
 

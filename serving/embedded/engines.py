@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import secrets
 import socket
 import sys
 from collections.abc import Callable
@@ -127,15 +129,17 @@ class Engine:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody uses, all different: held together until all are known."""
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_STREAM) for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Loopback ports that nobody uses, all different, and that the system gives to no connection.
+
+    An engine takes its port a moment later: one of the system's own choice could be somebody's
+    by then.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = secrets.choice(range(15_000, 32_000))
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found += [port] if port not in found else []
+    return found
 
 
 def _how(code: int) -> str:

@@ -15,6 +15,7 @@ import pytest
 
 from gateway.restart import KNOWN_GOOD, STATE
 from tests.node import ENVIRON
+from tests.served import free_port
 
 FILE = """\
 model_list:
@@ -67,9 +68,9 @@ def node(tmp_path: Path, free_port: int) -> Iterator[Path]:
     until(lambda: process.poll() is not None and not runs(last))
 
 
-@pytest.fixture
-def free_port(unused_tcp_port_factory: object) -> int:
-    return int(unused_tcp_port_factory())  # type: ignore[operator]
+@pytest.fixture(name="free_port")
+def _free_port() -> int:
+    return free_port()
 
 
 def write(folder: Path, name: str, port: int | str) -> None:

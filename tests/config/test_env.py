@@ -129,3 +129,21 @@ def test_a_master_key_that_is_not_read_is_a_key_all_the_same() -> None:
     loaded = load(file(), {}, check_env=False)
 
     assert "no-keys" not in {p.code for p in loaded.problems}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"gateway_settings:\n-  tiers: x\nmaster: os.environ/NOT_SET\n",
+        b"gateway_settings:\n  client_keys: os.environ/NOT_SET\n",
+        b"gateway_settings:\n  client_keys: [os.environ/NOT_SET]\n",
+        b"gateway_settings: {client_keys: {0: os.environ/NOT_SET}}\n",
+        b"model_list: {0: os.environ/NOT_SET}\n",
+    ],
+)
+def test_an_unset_variable_in_a_block_of_another_shape_is_said(text: bytes) -> None:
+    """Found by fuzzing: the message looked for names in a block that was none."""
+    loaded = load_text(text, "f.yaml", {})
+
+    assert loaded.config is None
+    assert "unset-variable" in {p.code for p in loaded.problems}

@@ -72,8 +72,8 @@ def _node(random: Random) -> tuple[Node, list[FakeEngine]]:
     node = Node(
         {
             "flaky": [member(e, info, **caps) for e in faulty],
-            "spare": member(spare, info),
-            "clean": member(clean, info, max_parallel_requests=100),
+            "spare": member(spare),
+            "clean": member(clean, max_parallel_requests=100),
         },
         router=_ROUTER,
         rules={"interactive": {"queue": {"max_wait_s": 2, "max_waiting": 200}}},

@@ -109,3 +109,12 @@ def test_text_after_a_finish_reason_in_the_same_read_opens_the_stream_again() ->
 
     assert scanner.content_events == 4
     assert not scanner.is_complete()
+
+
+def test_a_line_end_inside_json_ends_the_events_line_however_many_come_at_once() -> None:
+    """Found by fuzzing: JSON allows it between tokens, and an event's data ends there."""
+    odd = b'data: {"choices": [], "x"\n:0}\n\n'
+    alone, together = Scanner("chat"), Scanner("chat")
+
+    assert alone.feed(odd) == b""
+    assert together.feed(delta("a") + odd + delta("b")) == delta("a") + delta("b")
