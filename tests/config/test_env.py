@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.config import Upstream
-from gateway.config.load import BadEnvFile, read_env_file
+from gateway.config.load import BadEnvFile, load_text, read_env_file
 from tests.config.files import ENVIRON, codes, config, entry, file, load
 
 
