@@ -134,18 +134,11 @@ class Trace(msgspec.Struct, kw_only=True, eq=False):
             cached_tokens=usage.cached_tokens,
             completion_tokens=usage.completion_tokens,
             reasoning_tokens=usage.reasoning_tokens,
-            tok_s=self._tok_s(usage, now),
+            tok_s=usage.tok_s(now - (self.first_content or self.started)),
             estimated=self.estimated,
             usage_note=_note(usage),
             config=self.config,
         )
-
-    def _tok_s(self, usage: Usage, now: float) -> float | None:
-        """Answer tokens a second: from the first content where it streamed."""
-        seconds = now - (self.first_content or self.started)
-        if not usage.completion_tokens or seconds <= 0:
-            return None
-        return round(usage.completion_tokens / seconds, 2)
 
 
 def _utc(at: float) -> str:

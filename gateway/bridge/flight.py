@@ -152,7 +152,7 @@ class Flight:
             cached_tokens=usage.cached_tokens,
             completion_tokens=usage.completion_tokens,
             reasoning_tokens=usage.reasoning_tokens,
-            tok_s=_tok_s(usage, ended - (self.first or self.at)),
+            tok_s=usage.tok_s(ended - (self.first or self.at)),
             estimated=self.estimated,
             usage_note=self.usage_note,
             config=names.revision,
@@ -222,12 +222,6 @@ def _inner(said: Mapping[str, Any], block: str, name: str) -> int | None:
     details = said.get(block)
     found = details.get(name) if isinstance(details, Mapping) else None
     return found if isinstance(found, int) else None
-
-
-def _tok_s(usage: Usage, seconds: float) -> float | None:
-    if not usage.completion_tokens or seconds <= 0:
-        return None
-    return round(usage.completion_tokens / seconds, 2)
 
 
 def _utc(at: float) -> str:

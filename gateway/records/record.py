@@ -29,6 +29,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     completion_tokens: int | None = None
     reasoning_tokens: int | None = None
 
+    def tok_s(self, seconds: float) -> float | None:
+        """Answer tokens a second; None where there are none, or no time passed."""
+        if not self.completion_tokens or seconds <= 0:
+            return None
+        return round(self.completion_tokens / seconds, 2)
+
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What became of one request. Times in milliseconds; no key, header, prompt or answer."""
