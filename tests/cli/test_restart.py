@@ -141,8 +141,10 @@ def test_it_goes_on_when_its_caller_is_killed(node: Path, free_port: int) -> Non
     caller.kill()
     caller.wait()
 
-    until(lambda: pid_in(node) != before)
+    # Until it is through: a new process that dies while it is watched would be replaced.
+    until(lambda: "live:" in (node / "run" / "restart.log").read_text())
 
+    assert pid_in(node) != before
     assert "second" in (node / "config.yaml").read_text()
 
 
