@@ -154,7 +154,7 @@ def read_events(data: bytes) -> list[EventFacts] | None:
     # A comma inside one event would make it two: each one of ours made the text 7 bytes shorter.
     # And a line end inside the JSON would end the event's line: what follows is another field.
     events = 1 + (len(data) - 8 - len(joined)) // (len(_BETWEEN) - 1)
-    if len(many) != events or data.count(b"\n") != 2 * events:
+    if len(many) != events or data.count(b"\n") != 2 * events or b"\r" in data:
         return None
     return [_read_chunk(c) for c in many]
 

@@ -111,9 +111,12 @@ def test_text_after_a_finish_reason_in_the_same_read_opens_the_stream_again() ->
     assert not scanner.is_complete()
 
 
-def test_a_line_end_inside_json_ends_the_events_line_however_many_come_at_once() -> None:
+@pytest.mark.parametrize("line_end", [b"\n", b"\r", b"\r\n"])
+def test_a_line_end_inside_json_ends_the_events_line_however_many_come_at_once(
+    line_end: bytes,
+) -> None:
     """Found by fuzzing: JSON allows it between tokens, and an event's data ends there."""
-    odd = b'data: {"choices": [], "x"\n:0}\n\n'
+    odd = b'data: {"choices": [], "x"' + line_end + b":0}\n\n"
     alone, together = Scanner("chat"), Scanner("chat")
 
     assert alone.feed(odd) == b""
