@@ -27,7 +27,7 @@ _encode = msgspec.json.encode
 _decode_top = msgspec.json.Decoder(Fields).decode
 # Unrolled, so that a string of many megabytes is passed over at the speed of the regex engine.
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]', re.DOTALL)
-_TOKEN_IDS = re.compile(rb"\s*\[\s*(\[\s*)?\d")
+_IDS_OR_TEXTS = re.compile(rb"\s*\[\s*(\[\s*)?[\d\"]")
 # kind -> (decoder, what a wrong value is told)
 _KINDS: dict[type, tuple[msgspec.json.Decoder[Any], str]] = {
     str: (msgspec.json.Decoder(str | None), "a string"),
@@ -183,8 +183,11 @@ def low_estimate(fields: Fields, body: bytes) -> int:
     """A number of tokens that the prompt surely has; 0 where its bytes say nothing about it."""
     if b'"data:' in body or b'"image_url"' in body or b'"input_audio"' in body:
         return 0
+    if "documents" in fields:
+        return 0
     for name in ("input", "prompt"):
-        if name in fields and _TOKEN_IDS.match(fields[name]):
+        # Token ids say nothing by their bytes, and of several texts each has a window to itself.
+        if name in fields and _IDS_OR_TEXTS.match(fields[name]):
             return 0
     return len(body) // 8
 

@@ -192,3 +192,17 @@ async def test_reranking_passes_as_the_engine_says_it() -> None:
     assert first.body == bare
     assert second.json["results"][0]["index"] == 1
     assert engine.requests[0].path == PATHS["rerank"]
+
+
+async def test_a_batch_of_texts_is_not_taken_for_one_long_text() -> None:
+    """Each text has the window to itself: only the engine can tell whether one is too long."""
+    engine = FakeEngine("e")
+    info = {"mode": "embedding", "apis": ["embeddings"], "max_input_tokens": 100}
+
+    async with gateway(Node({"emb": member(engine, info)})) as g:
+        batch = await g.client.ask("emb", dialect="embeddings", input=["word " * 50] * 40)
+        single = await g.client.ask("emb", dialect="embeddings", input="word " * 2000)
+
+    assert batch.status == 200
+    assert single.status == 400
+    assert single.json["error"]["code"] == "context_length_exceeded"
