@@ -36,6 +36,6 @@ def restart(args: argparse.Namespace) -> int:
         while detached.poll() is None:
             sys.stdout.write(said.read())
             sys.stdout.flush()
-            time.sleep(0.1)
+            time.sleep(0.1)  # a file tells nobody that it grew
         sys.stdout.write(said.read())
     return detached.returncode

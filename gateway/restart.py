@@ -107,7 +107,7 @@ class _Restart:
                 os.kill(self.state.pid, signal.SIGTERM)
             ends = time.monotonic() + patience_s
             while _runs(self.state.pid) and time.monotonic() < ends:
-                time.sleep(_POLL_S)
+                time.sleep(_POLL_S)  # it is no child of ours: nobody tells of its end
 
     def _start(self, config: str, log: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "gateway.cli", "serve", "-c", config]
@@ -138,7 +138,7 @@ class _Restart:
             with contextlib.suppress(OSError):
                 if self._answers() and State.read(self.run).pid == process.pid:
                     return True
-            time.sleep(_POLL_S)
+            time.sleep(_POLL_S)  # between two looks at its health
         _say(f"{which} was not live within {self.wait_s:g} s: see {self.run}/gateway.log")
         process.kill()
         process.wait()

@@ -137,7 +137,7 @@ class Child:
         try:
             assert process.stdout is not None  # noqa: S101 -- it was asked for
             said = await process.stdout.readline()
-        except BaseException:
+        except BaseException:  # cancelled too: no process may stay behind
             await _end(process)
             raise
         if said != READY:

@@ -184,7 +184,7 @@ def main(arguments: list[str]) -> None:
 
 def _tell(tally: Tally) -> None:
     while True:
-        time.sleep(_TELL_S)
+        time.sleep(_TELL_S)  # a thread of its own, with nothing else to do
         tally.tell()
 
 

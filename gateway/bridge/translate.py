@@ -93,7 +93,7 @@ class BridgeSender:
         except (asyncio.IncompleteReadError, OSError) as error:
             writer.transport.abort()
             raise Broken("the bridge ended during the call") from error
-        except BaseException:
+        except BaseException:  # raised again; only the connection is closed
             writer.transport.abort()  # cancelled: the provider's connection closes with this one
             raise
         if head.outcome:

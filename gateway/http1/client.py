@@ -120,7 +120,7 @@ class Client:
         try:
             connection = await task
             answer.raise_if_aborted()  # perhaps in the moment between the task's end and here
-        except BaseException:
+        except BaseException:  # cancelled too: the dial must not go on unowned
             _discard(task)
             if not _leaving():
                 answer.raise_if_aborted()
@@ -156,7 +156,7 @@ class Client:
                 ssl=self._context() if target.tls else None,
                 server_hostname=target.host if target.tls else None,
             )
-        except BaseException:
+        except BaseException:  # raised again; the books forget the connection
             host.lost(connection)  # uvloop, when cancelled, may drop it without a word
             raise
         return connection

@@ -175,7 +175,7 @@ class LogFile:
             _check_is_log(fd, self.path)
             _settle_last_line(fd, self.path)
             self._size = os.fstat(fd).st_size
-        except BaseException:
+        except BaseException:  # raised again; the descriptor must not leak
             os.close(fd)
             raise
         self._fd = fd

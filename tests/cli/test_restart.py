@@ -44,7 +44,7 @@ def until(true: object, within_s: float = 20.0) -> None:
     ends = time.monotonic() + within_s
     while not true():  # type: ignore[operator]
         assert time.monotonic() < ends, "it took too long"
-        time.sleep(0.05)
+        time.sleep(0.05)  # between two looks at a process that is no child
 
 
 @pytest.fixture

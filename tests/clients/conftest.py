@@ -48,7 +48,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
             with urllib.request.urlopen(url, timeout=1):  # noqa: S310 -- our own child
                 return
         except OSError:
-            time.sleep(0.02)
+            time.sleep(0.02)  # between two looks at a real engine that loads
 
 
 @pytest.fixture

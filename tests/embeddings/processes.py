@@ -89,7 +89,7 @@ def wait_until_ready(it: Running, within_s: float = 60.0) -> None:
         except httpx.TransportError:
             pass
         assert time.monotonic() < deadline, it.log.read_text()
-        time.sleep(0.05)
+        time.sleep(0.05)  # between two looks at a server that loads
 
 
 def lane(model: str | Path, *arguments: str, python: str | Path = sys.executable) -> list[str]:

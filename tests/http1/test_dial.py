@@ -27,7 +27,7 @@ def to(address: Address) -> Attempt[socket.socket]:
         made.setblocking(False)
         try:
             await asyncio.get_running_loop().sock_connect(made, address)
-        except BaseException:
+        except BaseException:  # raised again; the socket must not leak
             made.close()
             raise
         return made

@@ -34,7 +34,7 @@ def until(true: Callable[[], bool], limit_s: float = 10.0) -> bool:
     """Wait for another thread, as long as it takes up to a limit."""
     end = time.monotonic() + limit_s
     while not true() and time.monotonic() < end:
-        time.sleep(0.01)
+        time.sleep(0.01)  # between two looks at another thread
     return true()
 
 
