@@ -51,6 +51,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     group: str | None
     deployment: str | None  # the one that served it, or failed last
     upstream: str | None
+    recipe: str | None = None  # what its slot had loaded; None where it has no slot
     attempts: list[Attempt]
     stream: bool
     status: int  # as sent to the client; 499 where it left before one was sent
