@@ -71,6 +71,7 @@ class Deployment:
     defaults: Mapping[str, Any] = field(default_factory=dict)  # the client's value wins
     fixed: Mapping[str, Any] = field(default_factory=dict)  # extra_body: wins over the client
     accepts_prefix: bool = False
+    roi_profile: str | None = None  # whose price its tokens are held against
     litellm_params: Mapping[str, Any] = field(repr=False, default_factory=dict)  # for the bridge
 
 
@@ -122,6 +123,16 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerFiles:
+    """What the ledger reads: recipes and cloud identities from git, the rest of this machine."""
+
+    recipes: str = "serving/recipes"
+    roi_profiles: str = "serving/recipes/roi-profiles.yaml"
+    prices: str = "run/prices.json"
+    tags: str = "run/roi-tags.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
     """The state of the file: content hash, and git's commit where the file is in a repository."""
 
@@ -169,6 +180,7 @@ class Config:
     affinity: Mapping[str, str] = field(default_factory=dict)  # group -> header name, or "key"
     rescue: Mapping[str, tuple[RescueWay, ...]] = field(default_factory=dict)
     activity: Activity = field(default_factory=Activity)
+    ledger: LedgerFiles = field(default_factory=LedgerFiles)
 
     def groups(self) -> dict[str, tuple[Deployment, ...]]:
         """Model groups in the order of the file, each with its deployments."""

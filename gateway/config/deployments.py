@@ -123,6 +123,7 @@ def _merged(entry: Entry, block: schema.Entry, shared: Shared, reached: Provider
         drop_params=frozenset(params.additional_drop_params or ()),
         fixed=params.extra_body or {},
         accepts_prefix=bool(info.accepts_prefix),
+        roi_profile=info.roi_profile,
     )
 
 

@@ -237,11 +237,13 @@ def _settings(old: Config, new: Config) -> Iterator[Change]:
         before, after = getattr(old, attribute), getattr(new, attribute)
         if before != after:
             yield _changed("settings", "gateway", name, before, after, restart=restart)
-    for field in fields(old.activity):
-        before, after = getattr(old.activity, field.name), getattr(new.activity, field.name)
-        if before != after:
-            name = f"gateway_settings.activity.{field.name}"
-            yield _changed("settings", "gateway", name, before, after, restart=field.name == "path")
+    for block in ("activity", "ledger"):
+        of_old, of_new = getattr(old, block), getattr(new, block)
+        for name in (field.name for field in fields(of_old)):
+            before, after, restart = getattr(of_old, name), getattr(of_new, name), name == "path"
+            if before != after:
+                what = f"gateway_settings.{block}.{name}"
+                yield _changed("settings", "gateway", what, before, after, restart=restart)
 
 
 def _changed(

@@ -40,6 +40,7 @@ _INNER: Final[tuple[tuple[tuple[str, ...], str, type[BaseModel]], ...]] = (
     (("gateway_settings", "task_pins", "*"), "a pin", schema.PinItem),
     (("gateway_settings", "client_keys", "*"), "a client key", schema.Client),
     (("gateway_settings", "activity"), "activity", schema.ActivityLog),
+    (("gateway_settings", "ledger"), "ledger", schema.Ledger),
 )
 
 

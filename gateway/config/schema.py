@@ -87,6 +87,7 @@ class ModelInfo(Block):
     cooldown_time: Seconds | None = _hint("Seconds that this deployment rests")
     allowed_fails: Count | None = _hint("Failures a minute before it rests")
     accepts_prefix: bool | None = _hint("It carries on a partial assistant message")
+    roi_profile: Text | None = _hint("The ledger's cloud model, where no recipe names one")
 
 
 class Entry(Block):
@@ -188,6 +189,15 @@ class ActivityLog(Block):
     max_age_days: SomeSeconds = _hint("Days kept", 7)
 
 
+class Ledger(Block):
+    """The files of the ledger: what the cloud would have charged."""
+
+    recipes: Text = _hint("Folder of recipe files", "serving/recipes")
+    roi_profiles: Text = _hint("Cloud models, in git", "serving/recipes/roi-profiles.yaml")
+    prices: Text = _hint("Their prices, of this machine", "run/prices.json")
+    tags: Text = _hint("Recipe, deployment or group -> cloud model", "run/roi-tags.json")
+
+
 class GatewaySettings(Block):
     """What LiteLLM has no word for. Stock LiteLLM ignores this block."""
 
@@ -200,6 +210,7 @@ class GatewaySettings(Block):
     rescue: dict[Text, list[RescueWay]] = _hint("Carry on streams that break after content", {})
     affinity: dict[Text, Text] = _hint("Group -> header name or `key`: keep a caller's member", {})
     activity: ActivityLog = Field(default_factory=ActivityLog)
+    ledger: Ledger = Field(default_factory=Ledger)
     overflow_max_parallel: Count = _hint("Background requests on one interactive upstream", 2)
     max_body_mb: SomeSeconds = _hint("Largest request body, in MiB", 64)
     hold_s: Seconds = _hint("Longest hold of events before the first content", 2)

@@ -8,7 +8,7 @@ from typing import Any
 
 from common.source import Path
 from gateway.config import names, rules, schema
-from gateway.config.config import Activity
+from gateway.config.config import Activity, LedgerFiles
 from gateway.config.names import Names
 
 
@@ -48,6 +48,7 @@ def gateway(pointing: Names, block: schema.GatewaySettings) -> dict[str, Any]:
             max_bytes=block.activity.max_bytes,
             max_age_days=block.activity.max_age_days,
         ),
+        "ledger": LedgerFiles(**block.ledger.model_dump()),
     }
 
 
