@@ -1,14 +1,16 @@
 """What an ingest flood does to queries: `python -m bench.embeddings`.
 
-The gateway before two lanes of the embedded node (all-MiniLM-L6-v2, a process each). Queries come
-at a steady pace, whether or not earlier ones are answered, and their latency counts from the moment
-they were due. Three times:
+The gateway before lanes of the embedded node (all-MiniLM-L6-v2, a process each). Queries come at a
+steady pace, whether or not earlier ones are answered, and their latency counts from the moment they
+were due. In each round, in an order that rotates:
 
-    quiet     nothing else
-    flood     two clients send batches to the ingest lane without a pause
-    one lane  the same flood to the query lane itself: what two lanes, and turns, are for
+    quiet      nothing else
+    idle lane  two clients send batches without a pause to an ingest lane of `--priority idle`
+    equal      the same flood to an ingest lane that is a process as any other
+    one lane   the same flood to the query lane itself: what two lanes, and turns, are for
 
-On a machine with few cores, the lanes share them: see `cores` in what is printed.
+The table shows medians over the rounds; the ratio to quiet is taken within each round. On a machine
+with few cores, the lanes share them: see `cores` in what is printed.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -30,19 +33,32 @@ import httpx
 KEY = "sk-bench"
 QUERY = "which engine serves the interactive tier, and how is background work kept off it?"
 DOCUMENT = "The signaller sets each route by pulling levers in the order that is allowed. " * 6
-YAML = """\
-model_list:
-  - model_name: emb-query
+LANES = {  # group -> what its process is started with besides
+    "emb-query": (),
+    "emb-idle": ("--priority", "idle"),
+    "emb-equal": (),
+}
+ROWS = {"quiet": None, "idle lane": "emb-idle", "equal": "emb-equal", "one lane": "emb-query"}
+DEPLOYMENT = """\
+  - model_name: {name}
     litellm_params:
-      {{model: openai/all-MiniLM-L6-v2, api_base: "http://127.0.0.1:{query}/v1", timeout: 60}}
-    model_info: {{mode: embedding, lane: query}}
-  - model_name: emb-ingest
-    litellm_params:
-      {{model: openai/all-MiniLM-L6-v2, api_base: "http://127.0.0.1:{ingest}/v1", timeout: 600}}
-    model_info: {{mode: embedding, lane: ingest}}
+      {{model: openai/all-MiniLM-L6-v2, api_base: "http://127.0.0.1:{port}/v1", timeout: 600}}
+    model_info: {{mode: embedding, lane: {lane}}}
+"""
+SETTINGS = """\
 general_settings: {{master_key: os.environ/BENCH_KEY}}
 gateway_settings: {{tiers: {{}}, activity: {{path: "{folder}/activity.jsonl"}}}}
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """What the queries of one row in one round saw."""
+
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    documents_s: float
 
 
 def free_port() -> int:
@@ -100,8 +116,8 @@ async def flood(client: httpx.AsyncClient, model: str, counts: list[int]) -> Non
         counts.append(32 if answer.status_code == 200 else 0)
 
 
-async def measured(url: str, name: str, model: str | None, args: argparse.Namespace) -> str:
-    """One row of the table."""
+async def measured(url: str, model: str | None, args: argparse.Namespace) -> Cell:
+    """Queries beside a flood of `model`, or beside nothing."""
     headers = {"Authorization": f"Bearer {KEY}"}
     async with httpx.AsyncClient(
         base_url=url, headers=headers, timeout=600, trust_env=False
@@ -110,57 +126,97 @@ async def measured(url: str, name: str, model: str | None, args: argparse.Namesp
         flooding = [
             asyncio.create_task(flood(client, each, counts)) for each in [model] * 2 if each
         ]
-        await asyncio.sleep(1.0 if model else 0.0)
+        await asyncio.sleep(1.0)
         begun = time.perf_counter()
         took = sorted(await queries(client, a_second=args.rate, seconds=args.seconds))
         documents = sum(counts) / (time.perf_counter() - begun + 1.0)
         for task in flooding:
             task.cancel()
         await asyncio.gather(*flooding, return_exceptions=True)
-        await asyncio.sleep(1.0)
-    p50, p99 = statistics.median(took), took[int(len(took) * 0.99) - 1]
-    return f"{name:<10}{p50:>9.1f}{p99:>9.1f}{took[-1]:>9.1f}{len(took):>9}{documents:>13.1f}"
+        await asyncio.sleep(1.0)  # what the flood left is dropped
+    return Cell(
+        p50_ms=statistics.median(took),
+        p99_ms=took[max(0, int(len(took) * 0.99) - 1)],
+        max_ms=took[-1],
+        documents_s=documents,
+    )
+
+
+async def rounds(url: str, args: argparse.Namespace) -> dict[str, list[Cell]]:
+    """Every row in every round; a line of dots says how far it is."""
+    found: dict[str, list[Cell]] = {name: [] for name in ROWS}
+    names = list(ROWS)
+    for number in range(args.rounds):
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            found[name].append(await measured(url, ROWS[name], args))
+            print(".", end="", flush=True, file=sys.stderr)
+    print(file=sys.stderr)
+    return found
+
+
+def table(found: dict[str, list[Cell]]) -> str:
+    """Medians over the rounds, and the median of the ratios to the same round's quiet row."""
+    lines = [
+        f"{'':<10}{'p50 ms':>9}{'p99 ms':>9}{'max ms':>9}{'p50':>9}{'p99':>9}{'documents/s':>13}"
+    ]
+    for name, cells in found.items():
+        figures = [statistics.median(each) for each in zip(*map(_figures, cells), strict=True)]
+        ratios = [
+            statistics.median(_ratio(cells, found["quiet"], which))
+            for which in ("p50_ms", "p99_ms")
+        ]
+        shown = "".join(f"{figure:>9.1f}" for figure in figures[:3])
+        shown += "".join(f"{ratio:>8.2f}x" for ratio in ratios)
+        lines.append(f"{name:<10}{shown}{figures[3]:>13.1f}")
+    return "\n".join(lines)
+
+
+def _figures(cell: Cell) -> tuple[float, ...]:
+    return (cell.p50_ms, cell.p99_ms, cell.max_ms, cell.documents_s)
+
+
+def _ratio(cells: Sequence[Cell], quiet: Sequence[Cell], which: str) -> list[float]:
+    return [getattr(a, which) / getattr(b, which) for a, b in zip(cells, quiet, strict=True)]
+
+
+def routing(ports: dict[str, int], folder: str) -> str:
+    """The gateway's file: a group for each lane."""
+    lanes = {name: "query" if name == "emb-query" else "ingest" for name in ports}
+    entries = [
+        DEPLOYMENT.format(name=name, port=port, lane=lanes[name]) for name, port in ports.items()
+    ]
+    return "model_list:\n" + "".join(entries) + SETTINGS.format(folder=folder)
 
 
 async def run(args: argparse.Namespace) -> None:
     """Start all, measure, print."""
-    ports = {name: free_port() for name in ("query", "ingest", "gateway")}
+    ports = {name: free_port() for name in LANES}
+    front = free_port()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "config.yaml"
-        file.write_text(YAML.format(**ports, folder=folder))
+        file.write_text(routing(ports, folder))
         async with contextlib.AsyncExitStack() as stack:
-            for lane in ("query", "ingest"):
+            for name, port in ports.items():
                 command = ["-m", "serving.cli", "embeddings", "serve", "--model", "minilm"]
-                command += ["--threads", str(args.threads), "--port", str(ports[lane])]
-                url = f"http://127.0.0.1:{ports[lane]}/health"
+                command += ["--threads", str(args.threads), "--port", str(port), *LANES[name]]
+                url = f"http://127.0.0.1:{port}/health"
                 await stack.enter_async_context(process(*command, url=url))
-            base = f"http://127.0.0.1:{ports['gateway']}"
-            command = [
-                "-m",
-                "gateway.cli",
-                "serve",
-                "-c",
-                str(file),
-                "--port",
-                str(ports["gateway"]),
-            ]
+            base = f"http://127.0.0.1:{front}"
+            command = ["-m", "gateway.cli", "serve", "-c", str(file), "--port", str(front)]
             await stack.enter_async_context(process(*command, url=f"{base}/health/live"))
-            print(f"{args.rate:g} queries a second, {args.threads} thread(s) a lane, ", end="")
-            print(f"{os.cpu_count()} cores; load before: {os.getloadavg()[0]:.1f}")
-            print("           p50 ms   p99 ms   max ms  queries  documents/s")
-            for name, model in (
-                ("quiet", None),
-                ("flood", "emb-ingest"),
-                ("one lane", "emb-query"),
-            ):
-                print(await measured(base, name, model, args), flush=True)
+            print(f"{args.rounds} rounds, {args.rate:g} queries a second for {args.seconds:g} s, ")
+            print(f"{args.threads} thread(s) a lane, {os.cpu_count()} cores; ", end="")
+            print(f"load before: {os.getloadavg()[0]:.1f}", flush=True)
+            print(table(await rounds(base, args)))
 
 
 def main() -> None:
     """Read the arguments and run."""
     parser = argparse.ArgumentParser(prog="python -m bench.embeddings", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="of all four rows (3)")
     parser.add_argument("--rate", type=float, default=5.0, help="queries a second (5)")
-    parser.add_argument("--seconds", type=float, default=20.0, help="for each row (20)")
+    parser.add_argument("--seconds", type=float, default=20.0, help="for each cell (20)")
     parser.add_argument("--threads", type=int, default=1, help="of each lane (1)")
     asyncio.run(run(parser.parse_args()))
 

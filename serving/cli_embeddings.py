@@ -8,6 +8,7 @@ import json
 import os
 
 from common import logs
+from serving.embeddings.share import PRIORITIES, Share, cores, take
 from serving.errors import Unusable
 
 
@@ -30,6 +31,8 @@ def _serve_arguments(parser: argparse.ArgumentParser) -> None:
     add("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     add("--port", type=int, default=8017, help="the port (8017)")
     add("--threads", type=_positive, default=4, help="threads of the model (4)")
+    add("--priority", choices=PRIORITIES, default="normal", help="beside other processes (normal)")
+    add("--cores", type=_cores, metavar="LIST", help="the only ones it runs on, as 2,4-7 (all)")
     add("--dtype", choices=["float32", "bfloat16"], help="else: by the weights and the processor")
     add("--max-tokens", type=_positive, help="of one text")
     add("--pass-tokens", type=_positive, help="of one pass: less holds up others for less long")
@@ -61,10 +64,19 @@ def _positive(text: str) -> int:
     return number
 
 
+def _cores(text: str) -> frozenset[int]:
+    try:
+        return cores(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError("must be numbers and ranges, as 2,4-7") from error
+
+
 def _serve(args: argparse.Namespace) -> int:
     from serving.embeddings import processor
 
-    processor.limit_threads(args.threads)  # before numpy, torch and onnxruntime read it
+    # Before numpy, torch and onnxruntime read the one, and start threads that inherit the other.
+    processor.limit_threads(args.threads)
+    take(Share(priority=args.priority, cores=args.cores or frozenset()))
     import uvloop
 
     from serving.embeddings.app import Limits

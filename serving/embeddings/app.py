@@ -26,6 +26,7 @@ from serving.embeddings.encoder import Encoder, Vectors
 from serving.embeddings.lane import Lane
 from serving.embeddings.metrics import Metrics
 from serving.embeddings.refusals import BadKey, NotReady, Refusal, TooLarge
+from serving.embeddings.share import seen
 from serving.embeddings.tokens import RowMaker
 
 _LOADING_S = 5  # Retry-After while the model loads
@@ -89,7 +90,7 @@ class Server:
     async def _health(self, _: HttpRequest) -> Response:
         if self._loaded is None:
             return JSONResponse({"status": "loading"}, 503, {"Retry-After": str(_LOADING_S)})
-        lane, traits = self._loaded.lane, self._loaded.lane.traits
+        lane, traits, share = self._loaded.lane, self._loaded.lane.traits, seen()
         return JSONResponse(
             {
                 "status": "ok",
@@ -98,6 +99,8 @@ class Server:
                 "max_tokens": traits.max_tokens,
                 "dtype": traits.dtype,
                 "threads": traits.threads,
+                "priority": share.priority,
+                "cores": len(share.cores),
                 "waiting_tokens": lane.waiting_tokens,
                 "waiting_tokens_limit": traits.waiting_tokens,
                 "pass_ms": round(lane.pass_s * 1000, 1),
