@@ -51,6 +51,7 @@ class Totals:
     cached_tokens: int = 0
     completion_tokens: int = 0
     reasoning_tokens: int = 0
+    estimated_tokens: int = 0
     tok_s_sum: float = 0.0
     tok_s_count: int = 0
     ttft_cells: dict[int, int] = field(default_factory=dict)
@@ -76,6 +77,8 @@ class Totals:
             self.completion_tokens += record.completion_tokens
         if record.reasoning_tokens:
             self.reasoning_tokens += record.reasoning_tokens
+        if record.estimated:
+            self.estimated_tokens += (record.prompt_tokens or 0) + (record.completion_tokens or 0)
         if record.tok_s is not None:
             self.tok_s_sum += record.tok_s
             self.tok_s_count += 1
@@ -94,6 +97,7 @@ class Totals:
         self.cached_tokens += other.cached_tokens
         self.completion_tokens += other.completion_tokens
         self.reasoning_tokens += other.reasoning_tokens
+        self.estimated_tokens += other.estimated_tokens
         self.tok_s_sum += other.tok_s_sum
         self.tok_s_count += other.tok_s_count
         for cell, count in other.ttft_cells.items():

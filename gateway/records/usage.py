@@ -21,10 +21,11 @@ import msgspec
 import structlog
 
 from gateway.records import segments
-from gateway.records.counters import VERSION, Book, last_counted
+from gateway.records.backfill import Recounted, recount
+from gateway.records.counters import VERSION, Book, Served, last_counted, served_by
 from gateway.records.lock import FileLock, RecordsError
 from gateway.records.record import Record
-from gateway.records.rollups import WINDOWS, RollUps, Totals, Window, key_of
+from gateway.records.rollups import WINDOWS, Key, RollUps, Totals, Window, key_of
 
 SAVE_S = 5.0
 COMPLAIN_S = 60.0
@@ -33,8 +34,8 @@ _AHEAD_S = 60.0
 _MAX_PENDING = 256
 
 # The minute and the day a record counts in (None: it is counted there already, or never), then
-# its client, model, tier and task.
-_Place = tuple[int | None, str | None, str, str, str, str]
+# what it is counted under in each.
+_Place = tuple[int | None, str | None, Key, Served]
 
 log = structlog.get_logger("usage")
 
@@ -134,6 +135,20 @@ class Usage:
             self._settle()
             return self._book.as_data()
 
+    def backfill(self) -> list[Recounted]:
+        """Tell older days apart by who served, as far as the log reaches. Again is fine."""
+        with self._lock:
+            self._settle()
+            done = recount(self._book, (record for record, _ in self._log_records()))
+            self._dirty |= any(one.taken for one in done)
+        return done
+
+    def book(self) -> Book:
+        """A copy of the counters, as a cost is worked out from."""
+        with self._lock:
+            self._settle()
+            return msgspec.convert(msgspec.to_builtins(self._book), Book)
+
     def close(self, timeout_s: float = 5.0) -> None:
         """Save a last time and let go of the file, once nothing more is given to the log."""
         if self._thread is None:
@@ -211,9 +226,9 @@ class Usage:
 
     def _count(self, record: Record, ended: float, *, in_book: bool, in_window: bool) -> None:
         """Add a record to the sums of its minute: one addition a request, in its path."""
-        place = (int(ended) // 60 if in_window else None, record.at[:10] if in_book else None)
+        minute, day = int(ended) // 60 if in_window else None, record.at[:10] if in_book else None
         tier = self._tier_of(record.group) if record.group is not None else None
-        key = (*place, *key_of(record, tier or record.tier))
+        key = (minute, day, key_of(record, tier or record.tier), served_by(record))
         totals = self._pending.get(key)
         if totals is None:
             totals = self._pending[key] = Totals()
@@ -225,13 +240,11 @@ class Usage:
 
     def _settle(self) -> None:
         """Move the sums of single minutes to where they are read from."""
-        for (minute, day, *names), totals in self._pending.items():
-            client, model, tier, task = names
-            key = (client, model, tier, task)
+        for (minute, day, key, served), totals in self._pending.items():
             if minute is not None:
                 self._rollups.add(minute, key, totals)
             if day is not None:
-                self._book.add(day, key, totals)
+                self._book.add(day, key, served, totals)
         self._pending.clear()
 
     def _log_records(self) -> Iterator[tuple[Record, float]]:

@@ -53,6 +53,7 @@ def test_tokens_are_counted_for_life_and_by_day_model_client_and_tier(tmp_path: 
         "cached_tokens": 80,
         "completion_tokens": 90,
         "reasoning_tokens": 30,
+        "estimated_tokens": 0,
     }
     assert book["lifetime"]["models"]["aux-35b"]["requests"] == 1
     assert book["lifetime"]["clients"]["open-webui"]["completion_tokens"] == 60
