@@ -69,10 +69,18 @@ def free_port() -> int:
 
 @contextlib.asynccontextmanager
 async def process(*command: str, url: str) -> AsyncIterator[None]:
-    """Run a server until the block ends; it is ready when `url` answers 200."""
+    """Run a server until the block ends; it is ready when `url` answers 200.
+
+    In a session of its own, as the node, a unit or a container would start it: Linux shares the
+    processor between sessions first.
+    """
     environ = {**os.environ, "BENCH_KEY": KEY}
     started = await asyncio.create_subprocess_exec(
-        sys.executable, *command, env=environ, stderr=asyncio.subprocess.DEVNULL
+        sys.executable,
+        *command,
+        env=environ,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
     )
     try:
         async with httpx.AsyncClient(trust_env=False) as client, asyncio.timeout(120):
@@ -205,7 +213,10 @@ async def run(args: argparse.Namespace) -> None:
             base = f"http://127.0.0.1:{front}"
             command = ["-m", "gateway.cli", "serve", "-c", str(file), "--port", str(front)]
             await stack.enter_async_context(process(*command, url=f"{base}/health/live"))
-            print(f"{args.rounds} rounds, {args.rate:g} queries a second for {args.seconds:g} s, ")
+            print(
+                f"{args.rounds} rounds, {args.rate:g} queries a second for {args.seconds:g} s, ",
+                end="",
+            )
             print(f"{args.threads} thread(s) a lane, {os.cpu_count()} cores; ", end="")
             print(f"load before: {os.getloadavg()[0]:.1f}", flush=True)
             print(table(await rounds(base, args)))

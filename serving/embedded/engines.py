@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from serving.embedded.child import Child
 from serving.embedded.probe import EndedError, NotReadyError, until_200
@@ -20,6 +21,7 @@ READY_WITHIN_S = 120.0  # a large GGUF from a slow disk
 RESTART_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # then it is given up
 STEADY_AFTER_S = 60.0  # an engine that ran this long has its restarts back
 STOP_GRACE_S = 5.0
+LanePriority = Literal["normal", "idle"]  # as the lane's own command has them
 
 
 class EngineError(Exception):
@@ -53,6 +55,7 @@ class LaneSettings:
     name: str
     port: int
     threads: int
+    priority: LanePriority = "normal"
     key: str = field(repr=False)
 
     @property
@@ -61,7 +64,7 @@ class LaneSettings:
         return [
             *(sys.executable, "-m", "serving.cli", "embeddings", "serve", "--model", "minilm"),
             *("--port", str(self.port), "--threads", str(self.threads)),
-            *("--api-key-env", "ENGINE_KEY", "--drain-s", "5"),
+            *("--priority", self.priority, "--api-key-env", "ENGINE_KEY", "--drain-s", "5"),
         ]
 
 

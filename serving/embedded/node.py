@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from serving.embedded.child import Child
-from serving.embedded.engines import Engine, EngineError, LaneSettings, Settings, free_ports
+from serving.embedded.engines import (
+    Engine,
+    EngineError,
+    LanePriority,
+    LaneSettings,
+    Settings,
+    free_ports,
+)
 from serving.embedded.probe import EndedError, NotReadyError, until_200
 
 ROUTING_FILE = Path(__file__).with_name("embedded.yaml")
@@ -24,8 +31,9 @@ GATEWAY_STOP_GRACE_S = 40.0  # its own drain limit is 30 s
 
 # name of the engine -> the name it serves its model under, as the routing file has it
 ENGINES = {"chat": "chat-model", "aux": "aux-model"}
-# The embedding lanes: one model, two processes, so that a batch never delays a question.
-LANES = ("emb-query", "emb-ingest")
+# The embedding lanes: one model, two processes, so that a batch never delays a question. They share
+# the cores, so the one that nobody waits for takes what the others leave.
+LANES: dict[str, LanePriority] = {"emb-query": "normal", "emb-ingest": "idle"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +76,16 @@ class Node:
         self.lanes = tuple(
             Engine(
                 settings=LaneSettings(
-                    name=name, port=port, threads=threads, key=f"sk-{secrets.token_urlsafe(24)}"
+                    name=name,
+                    port=port,
+                    threads=threads,
+                    priority=priority,
+                    key=f"sk-{secrets.token_urlsafe(24)}",
                 ),
                 run_dir=options.run_dir,
                 said=said,
             )
-            for name, port in zip(LANES, ports[len(ENGINES) :], strict=True)
+            for (name, priority), port in zip(LANES.items(), ports[len(ENGINES) :], strict=True)
         )
 
     @property

@@ -213,3 +213,4 @@ def test_the_gate_fails_what_has_the_right_shape_and_wrong_vectors(
 
     assert done.returncode == 1, done.stdout + done.stderr
     assert "FAILED" in done.stdout
+    assert ("wrong order" in done.stdout) == (way == "backwards")

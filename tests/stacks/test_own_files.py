@@ -12,10 +12,13 @@ import pytest
 
 from common.problems import render
 from serving.cli import main
+from serving.embeddings.models import QWEN3
+from serving.stacks import words
 from serving.stacks.check import check
 from serving.stacks.compose import TEMPLATE, env_file, own_env_file, read_stack
 from serving.stacks.draft import draft_profile
 from serving.stacks.part import Part, parts
+from serving.stacks.rules.routed import LANE_TOKENS
 from tests.ground.repository import ROOT
 
 COMPOSE = ROOT / "compose"
@@ -129,6 +132,15 @@ def test_the_query_lane_always_runs_within_its_limits_and_ingest_only_on_demand(
     assert found["ingest"].service.data["profiles"] == ["ingest"]
 
 
+def test_the_lane_the_routing_and_the_checker_agree_on_the_longest_text() -> None:
+    query = own_parts()["query"].service
+    routing = (ROOT / "config.example.yaml").read_text()
+    [promised] = re.findall(r"lane: query, max_input_tokens: (\d+)", routing)
+
+    assert words.of_service(query.data).number("--max-tokens") == int(promised)
+    assert int(promised) == QWEN3.max_tokens == LANE_TOKENS
+
+
 def test_a_digest_has_its_place_beside_each_tag() -> None:
     files = [f for f in FILES if "vllm" in f.read_text() or "IMAGE_TAG" in f.read_text()]
     digest = "@sha256:" + "0" * 64
@@ -215,6 +227,16 @@ def test_the_stacks_are_read_without_the_gateways_code() -> None:
             "compose/vllm.yaml:62:5: error[con",
         ),
         ("hosted_vllm/qwen3.6-35b-a3b", "hosted_vllm/qwen3.6", "error[served-name]: service 'aux'"),
+        (
+            "max_input_tokens: 4096",
+            "max_input_tokens: 32768",
+            "error[context-length]: service 'query': it takes 4096 tokens a text",
+        ),
+        (
+            "hosted_vllm/qwen3-emb-0.6b-cpu",
+            "hosted_vllm/qwen3-emb-0.6b",
+            "error[served-name]: service 'query'",
+        ),
         ("engine: llama.cpp", "engine: vllm", "error[engine-differs]: service 'vision'"),
         (
             "api_key: os.environ/AUX_API_KEY",

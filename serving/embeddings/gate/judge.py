@@ -56,7 +56,7 @@ def judge(names: Sequence[str], reference: Said, candidate: Said, *, least: floa
     lines: tuple[Line, ...] = ()
     if sizes[0] == sizes[1]:
         lines = _lines(names, reference, candidate)
-        problems = [*_cosines(lines, least), *_norms(lines), *_order(candidate)]
+        problems = [*_cosines(lines, least), *_norms(lines), *_places(candidate, lines)]
     else:
         problems = [f"dimensions differ: {sizes[0]} and {sizes[1]}: another model, or cut"]
     tokens = (reference.batch.prompt_tokens, candidate.batch.prompt_tokens)
@@ -95,16 +95,10 @@ def _cosines(lines: Sequence[Line], least: float) -> list[str]:
     found: list[str] = []
     batch = [line for line in lines if line.batch < least]
     single = [line for line in lines if line.single < least]
-    itself = [line for line in lines if line.itself < ITSELF_AT_LEAST]
     if batch:
         found.append(_low("in a batch", batch, min(line.batch for line in batch), len(lines)))
     if single:
         found.append(_low("one by one", single, min(line.single for line in single), len(lines)))
-    if itself:
-        found.append(
-            f"{len(itself)} of {len(lines)} texts get another vector in a batch than alone: "
-            "padding (the wrong side, no mask, or positions that do not know it)"
-        )
     return found
 
 
@@ -120,15 +114,42 @@ def _norms(lines: Sequence[Line]) -> list[str]:
     return [f"{len(off)} vectors are not normalised: lengths up to {max(off):.4g}"] if off else []
 
 
-def _order(candidate: Said) -> list[str]:
-    """The same texts backwards must be the same vectors backwards, each with its index."""
-    size = len(candidate.batch.indexes)
-    if any(each.indexes != tuple(range(size)) for each in (candidate.batch, candidate.backwards)):
+def _places(candidate: Said, lines: Sequence[Line]) -> list[str]:
+    """A text's vector is its own, wherever the text stands and whatever stands beside it.
+
+    1. The indexes are not those of a list in order.
+    2. Each vector that is not its text's own is another text's: the order is wrong, nothing else.
+    3. Some are nobody's: a text's company changes them.
+    """
+    batch, backwards = candidate.batch, candidate.backwards
+    size = len(batch.indexes)
+    if any(each.indexes != tuple(range(size)) for each in (batch, backwards)):  # 1
         return ["the answer's indexes are not 0, 1, 2, ... in order"]
-    turned = _cosine(candidate.batch.vectors, candidate.backwards.vectors[::-1])
-    if float(turned.min()) < ITSELF_AT_LEAST:
-        return ["the same texts in another order get other vectors: order, or padding"]
+    elsewhere = _elsewhere(batch, candidate.singles)
+    elsewhere += _elsewhere(backwards, candidate.singles[::-1])
+    if elsewhere and all(elsewhere):  # 2
+        return [
+            f"wrong order: in a batch, {len(elsewhere)} vectors of {2 * size} are whole and right, "
+            "but another text's: the answer must be in the order of the request"
+        ]
+    off = [line for line in lines if line.itself < ITSELF_AT_LEAST]
+    if off:  # 3
+        return [
+            f"{len(off)} of {len(lines)} texts get another vector in a batch than alone: "
+            "padding (the wrong side, no mask, or positions that do not know it)"
+        ]
+    turned = _cosine(batch.vectors, backwards.vectors[::-1])
+    if float(turned.min()) < ITSELF_AT_LEAST:  # 3
+        return ["the same texts in another order get other vectors: padding"]
     return []
+
+
+def _elsewhere(batch: Answer, singles: Sequence[Answer]) -> list[bool]:
+    """Of each vector that is not its text's own, asked alone: whether it is another text's."""
+    alone = normalised(_stacked(singles))
+    cosines = np.nan_to_num(normalised(batch.vectors) @ alone.T, nan=-1.0)
+    off = np.diagonal(cosines) < ITSELF_AT_LEAST
+    return [bool(row.max() >= ITSELF_AT_LEAST) for row in cosines[off]]
 
 
 def _tokens(tokens: tuple[int | None, int | None], texts: int) -> list[str]:

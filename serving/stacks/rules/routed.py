@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from common.problems import Problem
+from serving.stacks import words
 from serving.stacks.codes import problem
 from serving.stacks.part import Part
 from serving.stacks.ports import ANY, on_host
 from serving.stacks.routing import Deployment, Routing
 from serving.stacks.rules.together import apart
 
+LANE_TOKENS: Final = 4096  # of the query lane where no flag says; a test reads it there
 _HOUSE: Final = (".local", ".lan", ".internal", ".home.arpa")  # names that no public DNS answers
 
 
@@ -113,6 +115,24 @@ def context(match: Match) -> Iterator[Problem]:
         yield match.part.service.problem("context-length", said, "command")
 
 
+def query_lane(match: Match) -> Iterator[Problem]:
+    """This project's own lane, by its flags: the name it serves, and the longest text it takes."""
+    if not match.part.query_lane:
+        return
+    service, wanted = match.part.service, match.deployment
+    flags = words.of_service(service.data)
+    name, tokens = flags.first("--served-name"), flags.number("--max-tokens")
+    if name and name != wanted.served_name:
+        said = f"it serves {name}, and deployment '{wanted.id}' asks for {wanted.served_name}: 404"
+        yield service.problem("served-name", said, "command")
+    if not flags.has("--max-tokens"):
+        tokens = LANE_TOKENS
+    if tokens and wanted.max_input_tokens and tokens < wanted.max_input_tokens:
+        said = f"it takes {tokens} tokens a text (--max-tokens), and deployment '{wanted.id}'"
+        said += f" promises max_input_tokens {wanted.max_input_tokens}"
+        yield service.problem("context-length", said, "command")
+
+
 def on_demand(match: Match) -> Iterator[Problem]:
     """Where a person waits, the engine is there; documents can wait until it is started."""
     service, lane = match.part.service, match.deployment.lane
@@ -166,5 +186,6 @@ RULES: Final[tuple[Callable[[Match], Iterator[Problem]], ...]] = (
     served_name,
     engine,
     context,
+    query_lane,
     on_demand,
 )
