@@ -31,7 +31,7 @@ def master_key(
     """The operator's key, where it is one that can be trusted."""
     if value is None:
         return None, []
-    problems = list(_weak(source, resolved, _MASTER, value, "the master key"))
+    problems = list(weak(source, resolved, _MASTER, value, "the master key"))
     return (None if _MASTER in resolved.unset else value), problems
 
 
@@ -76,7 +76,7 @@ def _key_faults(
     """What is wrong with the newest client's name and key."""
     at, (*before, client) = (*path, "key"), found
     who = f"the key of client '{client.name}'"
-    yield from _weak(names.source, resolved, at, client.key, who)
+    yield from weak(names.source, resolved, at, client.key, who)
     for other in before:
         if other.name == client.name:
             said = f"client '{client.name}' is here twice: records could not tell them apart"
@@ -120,7 +120,8 @@ def _models(names: Names, path: Path, block: schema.Client) -> Iterator[str]:
             names.error(here, "unknown-grant", said)
 
 
-def _weak(source: Source, resolved: Resolved, at: Path, value: str, who: str) -> Iterator[Problem]:
+def weak(source: Source, resolved: Resolved, at: Path, value: str, who: str) -> Iterator[Problem]:
+    """What is wrong with a secret: written out, known to all, or short."""
     if at in resolved.unset:
         return
     if at not in resolved.variables:

@@ -19,19 +19,33 @@ TierName = Literal["interactive", "auxiliary", "background", "burst"]
 Mode = Literal["chat", "completion", "embedding", "rerank"]
 OnSaturation = Literal["reject", "fallback"]
 RescueWay = Literal["continue", "replay"]
+Variant = Literal["think", "fast"]
+OnSwap = Literal["hold", "refuse"]
+
+ACTIVE = "active"  # for a recipe: whatever its slot has loaded
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Upstream:
-    """The HTTP server behind a deployment: host and port, normalised.
+    """The HTTP server behind a deployment: host and port, normalised; or a recipe on a slot.
 
-    Port 0 stands for a provider's own address, which only the bridge knows.
+    Port 0 stands for a provider's own address, which only the bridge knows. On a slot the address
+    says nothing: two recipes on one port are two upstreams, and two names on one recipe are one.
     """
 
     host: str
     port: int
+    slot: str = ""
+    recipe: str = ""
+
+    @classmethod
+    def on_slot(cls, slot: str, recipe: str) -> Upstream:
+        """A recipe (or `active`) on a slot."""
+        return cls("", 0, slot, recipe)
 
     def __str__(self) -> str:
+        if self.slot:
+            return f"{self.slot}/{self.recipe}"
         if self.port == 0:
             return self.host
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -48,7 +62,7 @@ class Deployment:
     served_name: str
     mode: Mode
     upstream: Upstream
-    api_base: str | None  # without a trailing slash, such as http://gpu-1:8000/v1
+    api_base: str | None  # without a trailing slash; None on a slot, where a lease says it
     api_key: str | None = field(repr=False, default=None)
     key_variable: str | None = None  # the variable that holds it, where one does
     engine: str | None = None
@@ -71,6 +85,10 @@ class Deployment:
     defaults: Mapping[str, Any] = field(default_factory=dict)  # the client's value wins
     fixed: Mapping[str, Any] = field(default_factory=dict)  # extra_body: wins over the client
     accepts_prefix: bool = False
+    slot: str | None = None
+    recipe: str | None = None  # on a slot: its id, or ACTIVE
+    variant: Variant | None = None  # of the active recipe
+    swap: bool | None = None  # the file's word; None: by tier, see slot_rules.may_swap
     roi_profile: str | None = None  # whose price its tokens are held against
     litellm_params: Mapping[str, Any] = field(repr=False, default_factory=dict)  # for the bridge
 
@@ -82,6 +100,18 @@ class TierRule:
     max_wait_s: float
     max_waiting: int
     on_saturation: OnSaturation = "reject"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A slot's control plane, and what becomes of requests that meet a swap. Times in seconds."""
+
+    name: str
+    url: str  # without a trailing slash
+    key: str | None = field(repr=False, default=None)
+    on_swap: OnSwap = "hold"
+    max_hold_s: float = 300.0
+    burst_bridges_swap: bool = False  # fallbacks serve while it swaps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +209,7 @@ class Config:
     overflow_max_parallel: int = 2
     affinity: Mapping[str, str] = field(default_factory=dict)  # group -> header name, or "key"
     rescue: Mapping[str, tuple[RescueWay, ...]] = field(default_factory=dict)
+    slots: Mapping[str, Slot] = field(default_factory=dict)
     activity: Activity = field(default_factory=Activity)
     ledger: LedgerFiles = field(default_factory=LedgerFiles)
 

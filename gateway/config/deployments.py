@@ -10,7 +10,7 @@ from typing import Any
 
 from common.problems import Place, Problem
 from common.source import Path, Source
-from gateway.config import addresses, entry_rules, providers, schema, shapes
+from gateway.config import addresses, entry_rules, providers, schema, shapes, slot_rules
 from gateway.config.config import Deployment, Dialect, Mode, Upstream
 from gateway.config.entry import Entry, Provider, provider
 from gateway.config.env import PREFIX, Resolved
@@ -78,6 +78,7 @@ def _deployment(
     if block is None or reached is None:
         return None
     problems += entry_rules.faults(entry, block, reached)
+    problems += slot_rules.faults(entry, block, reached)
     merged = _merged(entry, block, shared, reached)
     return replace(merged, defaults=defaults, litellm_params=_for_bridge(params, shared))
 
@@ -92,7 +93,7 @@ def _merged(entry: Entry, block: schema.Entry, shared: Shared, reached: Provider
     mode: Mode = info.mode or "chat"
     engine = providers.SPELLINGS.get(info.engine or "", info.engine)
     relays = _relays(info, engine, mode, reached)
-    api_base, upstream = _address(entry, params, reached)
+    api_base, upstream = _address(entry, block, reached)
     return Deployment(
         id=info.id or "",
         group=block.model_name,
@@ -123,6 +124,10 @@ def _merged(entry: Entry, block: schema.Entry, shared: Shared, reached: Provider
         drop_params=frozenset(params.additional_drop_params or ()),
         fixed=params.extra_body or {},
         accepts_prefix=bool(info.accepts_prefix),
+        slot=info.slot,
+        recipe=info.recipe,
+        variant=info.variant,
+        swap=info.swap,
         roi_profile=info.roi_profile,
     )
 
@@ -160,11 +165,11 @@ def _relays(
     return spoken
 
 
-def _address(
-    entry: Entry, params: schema.LiteLLMParams, reached: Provider
-) -> tuple[str | None, Upstream]:
+def _address(entry: Entry, block: schema.Entry, reached: Provider) -> tuple[str | None, Upstream]:
     """What is called, and which upstream that is. A variable without a value is one of its own."""
-    path = entry.param("api_base")
+    params, info, path = block.litellm_params, block.model_info, entry.param("api_base")
+    if info.slot is not None:
+        return None, Upstream.on_slot(info.slot, info.recipe or "")
     if path in entry.resolved.unset:
         return None, Upstream(str(params.api_base), 0)
     if params.api_base is None or list(addresses.faults(params.api_base, relayed=False)):
@@ -175,12 +180,16 @@ def _address(
 def _with_ids(
     source: Source, found: list[tuple[Path, Deployment]], problems: list[Problem]
 ) -> tuple[Deployment, ...]:
-    """Ids for those without: group@host:port/served-name, numbered from the second on."""
+    """Ids for those without: group@host:port/served-name, numbered from the second on.
+
+    On a slot group@slot/recipe: the name that its engine serves is the recipe's own business.
+    """
     taken: dict[str, Place] = {}
     counts: Counter[str] = Counter()
     done: list[Deployment] = []
     for path, deployment in found:
-        made = f"{deployment.group}@{deployment.upstream}/{deployment.served_name}"
+        made = f"{deployment.group}@{deployment.upstream}"
+        made += "" if deployment.slot else f"/{deployment.served_name}"
         if not deployment.id:
             counts[made] += 1
             made += f"#{counts[made]}" if counts[made] > 1 else ""

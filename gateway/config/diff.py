@@ -150,6 +150,8 @@ def _ways(config: Config) -> dict[tuple[str, str], str]:
 def _way(reach: Reach) -> str:
     bound = bound_text(reach.bound)
     how = how_text(reach)
+    if reach.swaps:
+        how += ", may swap"
     if reach.overflow:
         return f"{how}, bounded overflow: {bound}"
     return f"{how}, {bound}" if bound else how
@@ -237,6 +239,7 @@ def _settings(old: Config, new: Config) -> Iterator[Change]:
         before, after = getattr(old, attribute), getattr(new, attribute)
         if before != after:
             yield _changed("settings", "gateway", name, before, after, restart=restart)
+    yield from _slots(old, new)
     for block in ("activity", "ledger"):
         of_old, of_new = getattr(old, block), getattr(new, block)
         for name in (field.name for field in fields(of_old)):
@@ -244,6 +247,25 @@ def _settings(old: Config, new: Config) -> Iterator[Change]:
             if before != after:
                 what = f"gateway_settings.{block}.{name}"
                 yield _changed("settings", "gateway", what, before, after, restart=restart)
+
+
+def _slots(old: Config, new: Config) -> Iterator[Change]:
+    sides = [{name: slot.url for name, slot in side.slots.items()} for side in (old, new)]
+    yield from _rows("settings", sides[0], sides[1], "control plane", "slot {}".format)
+    for name in (name for name in new.slots if name in old.slots):
+        before, after = old.slots[name], new.slots[name]
+        for attribute in ("on_swap", "max_hold_s", "burst_bridges_swap"):
+            values = getattr(before, attribute), getattr(after, attribute)
+            if values[0] != values[1]:
+                yield _changed("settings", f"slot {name}", attribute, *values)
+        if before.key != after.key:
+            yield Change(
+                section="settings",
+                subject=f"slot {name}",
+                what="key",
+                before="(old)",
+                after="(new)",
+            )
 
 
 def _changed(

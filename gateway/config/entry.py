@@ -39,6 +39,13 @@ class Entry:
     def info(self, key: str) -> Path:
         return (*self.path, "model_info", key)
 
+    @property
+    def on_slot(self) -> bool:
+        """True if the entry names a slot: its address is a lease's, and never the provider's."""
+        data = self.resolved.data["model_list"][self.path[1]]
+        info = data.get("model_info") if isinstance(data, dict) else None
+        return isinstance(info, dict) and bool(info.get("slot"))
+
     def error(self, path: Path, code: str, message: str) -> Problem:
         return Problem(self.source.value(path), "error", code, message)
 
@@ -79,6 +86,6 @@ def provider(entry: Entry, params: Mapping[str, Any], problems: list[Problem]) -
         problems.append(entry.error(at, "no-provider", f"model `{model}` has no served name"))
         return None
     local = prefix in providers.OPENAI_WIRE
-    if prefix in providers.OPENAI_ITSELF and not params.get("api_base"):
+    if prefix in providers.OPENAI_ITSELF and not (params.get("api_base") or entry.on_slot):
         local = False
     return Provider(prefix=prefix, served_name=served, relayed=local)

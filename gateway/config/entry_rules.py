@@ -73,7 +73,7 @@ def _name_faults(entry: Entry, block: schema.Entry) -> Iterator[Problem]:
 
 def _address_faults(entry: Entry, block: schema.Entry, provider: Provider) -> Iterator[Problem]:
     at, api_base = entry.param("api_base"), block.litellm_params.api_base
-    if at in entry.resolved.unset:
+    if at in entry.resolved.unset or (api_base is None and entry.on_slot):
         return
     if api_base is not None:
         for code, message in addresses.faults(api_base, relayed=provider.relayed):

@@ -8,6 +8,7 @@ Each rule is a function with one code; docs/isolation.md says what each code mea
     unbounded-overflow   background work reaches an interactive upstream without both caps
     overflow-not-own     the same, through a deployment that interactive names use too
     overflow-sum         the bounded overflows of one upstream are too many together
+    swap-interactive     background work may swap a slot away from people's recipe
     burst-reachable      the burst tier by anything but a fallback
     shared-upstream      (warning) names of different tiers on one upstream
     same-address         (warning, at start) two upstreams, one address: `overlaps.py`
@@ -17,7 +18,6 @@ Each rule is a function with one code; docs/isolation.md says what each code mea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 
 from common.problems import Problem, in_order
 from gateway.config import fallback_rules
@@ -29,6 +29,8 @@ from gateway.config.reach import (
     Path,
     Reach,
     interactive_upstreams,
+    is_confined,
+    meets,
     reaches,
 )
 
@@ -59,6 +61,7 @@ def check(config: Config, place: PlaceOf) -> tuple[Problem, ...]:
             *_tasks_on_interactive(config, place),
             *_overflows(config, table, place),
             *_overflow_sums(config, table),
+            *_swaps(config, table),
             *_burst(config, place),
             *_shared_upstreams(config),
             *fallback_rules.check(config, place),
@@ -161,13 +164,9 @@ def overflow_sums(config: Config, table: Iterable[Reach]) -> dict[Upstream, tupl
     """For each interactive upstream the background's bounded deployments on it, in file order."""
     ids = {r.deployment for r in table if r.overflow and r.bound and r.bound.bounds_overflow}
     guarded = interactive_upstreams(config)
-    own = [d for d in config.deployments if d.id in ids and d.upstream in guarded]
-    return {
-        upstream: tuple(found)
-        for upstream, found in groupby(
-            sorted(own, key=lambda d: d.upstream), key=lambda d: d.upstream
-        )
-    }
+    own = [d for d in config.deployments if d.id in ids]
+    sums = {u: tuple(d for d in own if meets(d.upstream, u)) for u in sorted(guarded)}
+    return {upstream: found for upstream, found in sums.items() if found}
 
 
 def _overflow_sums(config: Config, table: tuple[Reach, ...]) -> Iterator[Problem]:
@@ -183,6 +182,31 @@ def _overflow_sums(config: Config, table: tuple[Reach, ...]) -> Iterator[Problem
                 f"parallel requests, above {config.overflow_max_parallel}; lower "
                 f"max_parallel_requests, or raise gateway_settings.overflow_max_parallel",
             )
+
+
+def _swaps(config: Config, table: tuple[Reach, ...]) -> Iterator[Problem]:
+    """One problem for each deployment by which other work takes a slot from people's recipe."""
+    people = [d for d in config.deployments if d.slot and _is_interactive(config, d.group)]
+    breaches: dict[str, list[Reach]] = {}
+    for reach in table:
+        on_it = (d.upstream for d in people if d.slot == reach.upstream.slot)
+        takes = reach.swaps and any(upstream != reach.upstream for upstream in on_it)
+        if takes and is_confined(reach, reach.tier):
+            breaches.setdefault(reach.deployment, []).append(reach)
+    for member in config.deployments:
+        if found := breaches.get(member.id):
+            yield Problem(member.place, "error", "swap-interactive", _taking(member, found, people))
+
+
+def _taking(member: Deployment, found: list[Reach], people: list[Deployment]) -> str:
+    labels = joined(list(dict.fromkeys(f"{_label(r)} '{r.name}'" for r in found)))
+    taken = (d for d in people if d.slot == member.slot and d.upstream != member.upstream)
+    from_whom = joined(list(dict.fromkeys(f"'{d.group}' ({d.upstream})" for d in taken)))
+    return (
+        f"{labels} may swap slot {member.slot} to {member.recipe}, away from interactive "
+        f"{from_whom}; set swap: false on this deployment ('{member.group}', {member.upstream}), "
+        f"or serve it elsewhere"
+    )
 
 
 def _burst(config: Config, place: PlaceOf) -> Iterator[Problem]:
@@ -231,8 +255,10 @@ def _burst_members(config: Config, burst: set[str]) -> Iterator[Problem]:
 
 def _shared_upstreams(config: Config) -> Iterator[Problem]:
     by_upstream: dict[Upstream, list[Deployment]] = {}
+    there = dict.fromkeys(d.upstream for d in config.deployments)
     for d in config.deployments:
-        by_upstream.setdefault(d.upstream, []).append(d)
+        for upstream in (u for u in there if meets(d.upstream, u)):
+            by_upstream.setdefault(upstream, []).append(d)
     for upstream, found in by_upstream.items():
         tiers: dict[str, list[str]] = {}
         for d in found:

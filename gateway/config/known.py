@@ -39,6 +39,7 @@ _INNER: Final[tuple[tuple[tuple[str, ...], str, type[BaseModel]], ...]] = (
     (("gateway_settings", "tiers", "*", "queue"), "queue", schema.Queue),
     (("gateway_settings", "task_pins", "*"), "a pin", schema.PinItem),
     (("gateway_settings", "client_keys", "*"), "a client key", schema.Client),
+    (("gateway_settings", "slots", "*"), "a slot", schema.SlotItem),
     (("gateway_settings", "activity"), "activity", schema.ActivityLog),
     (("gateway_settings", "ledger"), "ledger", schema.Ledger),
 )

@@ -29,6 +29,7 @@ from gateway.config import (
     schema,
     settings,
     shapes,
+    slot_rules,
 )
 from gateway.config.config import Config, Deployment, Revision
 from gateway.config.deployments import Shared
@@ -202,6 +203,7 @@ def _assembled(
         master_key=master,
         client_keys=access.client_keys(pointing, resolved, master),
         callbacks=tuple(library.callbacks),
+        slots=slot_rules.settings(pointing, gateway.slots, resolved, members),
         **settings.fallback_lists(pointing, router, library),
         **settings.gateway(pointing, gateway),
     )

@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from gateway.config.config import Config, Deployment, TierName, Upstream
+from gateway.config.config import ACTIVE, Config, Deployment, TierName, Upstream
+from gateway.config.slot_rules import may_swap
 
 NameKind = Literal["group", "alias", "task"]
 How = Literal["direct", "share", "order", "fallback", "context"]
@@ -58,6 +59,7 @@ class Reach:
     bound: Bound | None
     overflow: bool  # from an auxiliary or background name or a task to an interactive upstream
     via: Path | None  # the YAML path of the last fallback entry; None at depth 0
+    swaps: bool = False  # on a slot: a request by this name may have the recipe loaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +109,19 @@ def reaches(config: Config) -> tuple[Reach, ...]:
 
 
 def interactive_upstreams(config: Config) -> frozenset[Upstream]:
-    """The upstreams that people wait on: those of the members of interactive groups."""
-    return frozenset(
-        d.upstream for d in config.deployments if config.tiers.get(d.group) == "interactive"
-    )
+    """The upstreams that people wait on: those of the members of interactive groups.
+
+    The active recipe of a slot may be any: where people use it, they wait on every recipe there.
+    """
+    own = {d.upstream for d in config.deployments if config.tiers.get(d.group) == "interactive"}
+    active = {upstream.slot for upstream in own if upstream.recipe == ACTIVE}
+    return frozenset(own | {d.upstream for d in config.deployments if d.slot in active})
+
+
+def meets(upstream: Upstream, other: Upstream) -> bool:
+    """True if work on `upstream` may run where `other` is: the active recipe may be any."""
+    on_one_slot = upstream.slot != "" and upstream.slot == other.slot
+    return upstream == other or (on_one_slot and upstream.recipe == ACTIVE)
 
 
 def is_confined(name: Name | Reach, tier: TierName) -> bool:
@@ -217,8 +228,11 @@ def _reach(
         weights=(member.weight or 1.0, total) if first and weighted else None,
         depth=arrival.depth,
         bound=None if bound == Bound() else bound,
-        overflow=is_confined(name, tier) and member.upstream in guarded,
+        overflow=is_confined(name, tier) and any(meets(member.upstream, g) for g in guarded),
         via=arrival.via,
+        swaps=may_swap(
+            member, group=config.tiers[member.group], name=tier, task=name.kind == "task"
+        ),
     )
 
 

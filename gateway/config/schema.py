@@ -11,7 +11,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from gateway.config.config import Dialect, Mode, OnSaturation, RescueWay, TierName
+from gateway.config.config import (
+    Dialect,
+    Mode,
+    OnSaturation,
+    OnSwap,
+    RescueWay,
+    TierName,
+    Variant,
+)
 
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -87,6 +95,10 @@ class ModelInfo(Block):
     cooldown_time: Seconds | None = _hint("Seconds that this deployment rests")
     allowed_fails: Count | None = _hint("Failures a minute before it rests")
     accepts_prefix: bool | None = _hint("It carries on a partial assistant message")
+    slot: Text | None = _hint("The slot that runs it: one of gateway_settings.slots")
+    recipe: Text | None = _hint("On a slot: the recipe's id, or `active`: what is loaded")
+    variant: Variant | None = _hint("Of the active recipe: think, or fast (without thinking)")
+    swap: bool | None = _hint("May it load its recipe (default: interactive and auxiliary names)")
     roi_profile: Text | None = _hint("The ledger's cloud model, where no recipe names one")
 
 
@@ -198,6 +210,16 @@ class Ledger(Block):
     tags: Text = _hint("Recipe, deployment or group -> cloud model", "run/roi-tags.json")
 
 
+class SlotItem(Block):
+    """A slot that holds one recipe at a time, and the control plane that runs it."""
+
+    url: Text = Field(description="Its control plane, such as http://127.0.0.1:8767")
+    key: Text | None = _hint("The control plane's key: os.environ/NAME")
+    on_swap: OnSwap = _hint("Who meets a swap waits for it (hold), or gets 503 (refuse)", "hold")
+    max_hold_s: Seconds = _hint("Longest wait for a swap", 300)
+    burst_bridges_swap: bool = _hint("While it swaps, fallbacks serve", False)
+
+
 class GatewaySettings(Block):
     """What LiteLLM has no word for. Stock LiteLLM ignores this block."""
 
@@ -209,6 +231,7 @@ class GatewaySettings(Block):
     listen: Text = _hint("host:port; --host and --port win", "127.0.0.1:9000")
     rescue: dict[Text, list[RescueWay]] = _hint("Carry on streams that break after content", {})
     affinity: dict[Text, Text] = _hint("Group -> header name or `key`: keep a caller's member", {})
+    slots: dict[Text, SlotItem] = _hint("Slot -> its control plane", {})
     activity: ActivityLog = Field(default_factory=ActivityLog)
     ledger: Ledger = Field(default_factory=Ledger)
     overflow_max_parallel: Count = _hint("Background requests on one interactive upstream", 2)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.config import Activity, ClientKey, Config, TierRule
+from gateway.config.config import Activity, ClientKey, Config, LedgerFiles, Slot, TierRule
 from gateway.config.diff import Change, compare, restart_needed
 from tests.isolation.build import RULES, config, member
 
@@ -185,6 +185,10 @@ def _with_another(made: Config, name: str) -> Config:
             other = () if value else ("chat",)
         case Activity():
             other = replace(value, max_bytes=1)
+        case LedgerFiles():
+            other = replace(value, prices="elsewhere.json")
+        case {} if name == "slots":
+            other = {"gpu0": Slot(name="gpu0", url="http://127.0.0.1:8767")}
         case {"chat": "interactive"}:
             other = {**value, "chat": "auxiliary"}
         case {}:
