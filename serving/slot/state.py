@@ -4,7 +4,7 @@
     stopped    nothing                                  somebody asks -> starting
     starting   an engine that does not answer yet       it is ready; it failed -> stopping
     ready      an engine that serves                    another's turn -> draining; dead -> stopping
-    draining   the same; newcomers queue                idle or late -> stopping; called off -> ready
+    draining   the same; newcomers queue                idle or late -> stopping; or -> ready
     stopping   an engine told to go, or dead            it is gone -> starting, stopped or failed
     failed     nothing, and the last start failed       as stopped
 
@@ -42,6 +42,7 @@ class Rules:
     lease_s: float = 30.0  # a lease lives so long without renewal
     adopted_grace_s: float = 15.0  # callers renew in this time; nothing is evicted
     unknown_load_s: float = 30.0  # the guess for a recipe that was never loaded
+    come_back: bool = True  # start the last holder again when it died and nobody asks for another
     leap_s: float = 60.0  # a clock that went further between two events was set, or the host slept
 
     def grace_s(self, holder: str) -> float:
@@ -148,3 +149,10 @@ class Slot:
 
     at: float = 0.0  # the slot's own clock
     seen: float | None = None  # what the caller's clock said then
+
+    @property
+    def engine(self) -> str:
+        """The holder, where the phase says that there is one."""
+        if self.holder is None:
+            raise RuntimeError(f"a slot that is {self.phase} has no holder")
+        return self.holder
