@@ -1,7 +1,7 @@
 """One embedded engine: llama.cpp's own HTTP server, alone in its process.
 
 Run as a child: `python -m serving.embedded.engine SETTINGS`, the settings as JSON, the key in
-ENGINE_KEY (an argument can be read by every user of the machine). A crash of llama.cpp, or an
+ENGINE_KEY (an argument can be read by every user of the machine; none: it asks for none). A crash of llama.cpp, or an
 instruction this processor does not have, ends this process and nobody else's.
 """
 
@@ -26,7 +26,8 @@ def main(settings: dict[str, Any], key: str) -> None:
     params.model_alias = {settings["served_name"]}
     params.hostnames = ["127.0.0.1"]
     params.port = settings["port"]
-    params.api_keys = [key]
+    if key:
+        params.api_keys = [key]
     params.n_ctx = settings["context_tokens"] * settings["parallel"]  # llama.cpp counts all slots
     params.n_parallel = settings["parallel"]
     params.cpuparams.n_threads = settings["threads"]
@@ -42,4 +43,4 @@ def main(settings: dict[str, Any], key: str) -> None:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]), os.environ.pop("ENGINE_KEY"))
+    main(json.loads(sys.argv[1]), os.environ.pop("ENGINE_KEY", ""))
