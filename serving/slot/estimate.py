@@ -25,7 +25,7 @@ def ready_in_s(slot: Slot, recipe: str, rules: Rules) -> float:
     line = demands(slot)
     ahead = line[: line.index(recipe)] if recipe in line else line
     turns = sum(
-        load_s(slot, other, rules) + rules.min_residency_s
+        load_s(slot, other, rules) + rules.min_residency_s + _stop_s(slot)
         for other in ahead
         if other not in (recipe, slot.holder)
     )
@@ -41,13 +41,23 @@ def _holder_goes_in_s(slot: Slot, rules: Rules) -> float:
     at = slot.at
     if slot.phase == "starting" and slot.holder is not None:
         left = max(0.0, load_s(slot, slot.holder, rules) - (at - slot.since))
-        return left + rules.min_residency_s
+        return left + rules.min_residency_s + _stop_s(slot)
     if slot.phase == "ready":
         stays = max(0.0, slot.kept_until - at, slot.grace_until - at)
-        return stays + (rules.drain_s if slot.leases else 0.0)
-    if slot.phase == "draining" and slot.leases:
-        return max(0.0, slot.drain_until - at)
-    return 0.0
+        return stays + (_drain_s(slot, rules) if slot.leases else 0.0) + _stop_s(slot)
+    if slot.phase == "draining":
+        drain = max(0.0, slot.since + _drain_s(slot, rules) - at) if slot.leases else 0.0
+        return drain + _stop_s(slot)
+    return max(0.0, slot.since + _stop_s(slot) - at) if slot.phase == "stopping" else 0.0
+
+
+def _drain_s(slot: Slot, rules: Rules) -> float:
+    """How long leases run on when a swap was decided: as they did, or the limit."""
+    return min(rules.drain_s, median(slot.drains)) if slot.drains else rules.drain_s
+
+
+def _stop_s(slot: Slot) -> float:
+    return median(slot.stops) if slot.stops else 0.0
 
 
 def back_in_s(seconds: float, random: Random) -> int:

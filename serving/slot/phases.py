@@ -12,7 +12,7 @@ from dataclasses import replace
 from serving.slot.events import Effect, Kill, Start, Stop
 from serving.slot.leases import end_all, grant_all
 from serving.slot.line import others_turn, upcoming
-from serving.slot.state import Failure, Phase, Promise, Rules, Slot
+from serving.slot.state import PAST, Failure, Phase, Promise, Rules, Slot
 
 Moved = tuple[Slot, tuple[Effect, ...]]
 
@@ -100,8 +100,9 @@ def _draining(slot: Slot, rules: Rules) -> Moved | None:
     forced = slot.wish is not None and slot.wish.force
     if slot.leases and slot.at < slot.drain_until and not forced:  # 3.
         return None
-    why = f"evicted: {slot.reason}"  # 4.
-    return stop(end_all(slot, "evicted", why), slot.reason, rules)
+    if slot.at > slot.since:  # 4.
+        slot = replace(slot, drains=(*slot.drains, slot.at - slot.since)[-PAST:])
+    return stop(end_all(slot, "evicted", f"evicted: {slot.reason}"), slot.reason, rules)
 
 
 def stop(slot: Slot, reason: str, rules: Rules) -> Moved:
@@ -160,6 +161,8 @@ def enter(slot: Slot, phase: Phase, reason: str | None = None) -> Slot:
 
 def vacate(slot: Slot) -> Slot:
     """The slot, known to be empty."""
+    if slot.phase == "stopping" and not slot.broken:
+        slot = replace(slot, stops=(*slot.stops, slot.at - slot.since)[-PAST:])
     slot = enter(slot, "failed" if slot.broken else "stopped")
     return replace(slot, holder=None, stranger=False, overrides={}, target=None)
 

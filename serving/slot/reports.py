@@ -22,18 +22,16 @@ from serving.slot.events import (
 )
 from serving.slot.leases import end_all
 from serving.slot.phases import enter, serve, stop, stopping, vacate
-from serving.slot.state import Failure, Rules, Slot
+from serving.slot.state import PAST, Failure, Rules, Slot
 
 Moved = tuple[Slot, tuple[Effect, ...]]
-
-REMEMBERED = 9  # loads of a recipe, of which the median is the estimate
 
 
 def ready(slot: Slot, event: Ready, rules: Rules) -> Moved:
     """A load is over; its length is remembered."""
     if event.run != slot.run or slot.phase != "starting" or slot.holder is None:
         return slot, ()
-    past = (*slot.loads.get(slot.holder, ()), slot.at - slot.since)[-REMEMBERED:]
+    past = (*slot.loads.get(slot.holder, ()), slot.at - slot.since)[-PAST:]
     return serve(replace(slot, loads={**slot.loads, slot.holder: past}), rules)
 
 

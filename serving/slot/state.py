@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 ACTIVE: Final = "active"  # asked for instead of a recipe: whatever is loaded
+PAST: Final = 9  # loads, drains and stops that are remembered; their median is the estimate
 
 Phase = Literal["stopped", "starting", "ready", "draining", "stopping", "failed"]
 Ending = Literal["given_back", "evicted", "engine_died", "expired", "unknown"]
@@ -144,6 +145,8 @@ class Slot:
 
     failures: Mapping[str, Failure] = field(default_factory=dict)  # by recipe
     loads: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # seconds, latest last
+    drains: tuple[float, ...] = ()  # seconds of the last ones, of any recipe, with leases
+    stops: tuple[float, ...] = ()  # from the polite stop until it was known to be gone
     ended: tuple[Ended, ...] = ()  # the latest ones
     turns: int = 0  # asks so far
 
