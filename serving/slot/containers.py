@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+_NO_DAEMON: Final = "Is the docker daemon running"
 _PATIENCE_S: Final = 60.0  # docker itself answers at once, or hangs
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -22,7 +23,10 @@ class DockerFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Docker:
-    """The docker command of this machine. Only names that a recipe knows are ever touched."""
+    """The docker command of this machine; an empty one says that there are no containers here.
+
+    Only names that a recipe knows are ever touched.
+    """
 
     program: str = "docker"
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -37,12 +41,16 @@ class Docker:
 
     async def _named(self, names: Iterable[str], more: Sequence[str]) -> list[str]:
         wanted = set(names)
-        if not wanted:
+        if not wanted or not self.program:
             return []
         try:
             said = await self.call("ps", *more, "--format", "{{.Names}}")
         except FileNotFoundError:
             return []  # no docker, no containers
+        except DockerFailed as error:
+            if _NO_DAEMON in str(error):
+                return []  # and none without its daemon
+            raise
         return sorted(wanted & {name for line in said.splitlines() for name in line.split(",")})
 
     async def how_it_ended(self, name: str) -> str:

@@ -97,6 +97,28 @@ def tail(log: Path | None, lines: int) -> list[str]:
     return []
 
 
+def size(log: Path) -> int:
+    """Its bytes; 0 where it is not there."""
+    try:
+        return log.stat().st_size
+    except OSError:
+        return 0
+
+
+def since(log: Path, at: int) -> tuple[list[str], int]:
+    """Whole lines written after byte `at`, and where they end; from its begin if it was emptied."""
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(at if at <= size else 0)
+            begin = file.tell()
+            whole = file.read(_TAIL_BYTES).rpartition(b"\n")[0]
+    except OSError:
+        return [], 0
+    end = begin + len(whole) + 1 if whole else begin
+    return [mask(line) for line in _lines(whole.decode("utf-8", "replace"))], end
+
+
 def mask(line: str) -> str:
     """The line, with the values of key-like words hidden. Counts of tokens stay."""
     return _MASKED.sub(_hidden, line)

@@ -21,10 +21,11 @@ import structlog
 
 from serving.engines.engine import Launch, Overrides
 from serving.engines.engines import ENGINES, launch, missing
+from serving.engines.engines import containers as default_containers
 from serving.errors import Unusable
 from serving.recipes.recipe import Recipe
 from serving.slot import family, gpus, keep, memory, probe, proc
-from serving.slot.containers import Docker
+from serving.slot.containers import Docker, DockerFailed
 from serving.slot.family import CannotStart, Mark
 from serving.slot.holder import Holder
 from serving.slot.host import host_of
@@ -81,18 +82,24 @@ class Room:
         """End everything else that may hold the GPU; its logs are kept first. CannotStart."""
         for mark in family.strays(self.folder, None):
             _log.warning("stray", recipe=mark.recipe, pid=mark.pid)
-            await self._end(Holder(mark, self.docker))
-        owners = self._containers()
-        running = await self.docker.running(owners)
-        # An ended container of the same name would be in the new one's way.
-        left = await self.docker.left(launched.names) if launched else []
+            await self.end(Holder(mark, self.docker))
+        owners = self.containers()
+        try:
+            running = await self.docker.running(owners)
+            # An ended container of the same name would be in the new one's way.
+            left = await self.docker.left(launched.names) if launched else []
+        except DockerFailed as error:
+            raise CannotStart(
+                f"nobody knows whether a container holds the GPU ({error}); where there are none, "
+                'say `docker: ""` in the slot file'
+            ) from error
         for name in {*running, *left}:
             _log.warning("container in the way", container=name)
-            await self._end(self._foreign(name, owners.get(name) or launched))
+            await self.end(self.foreign(name, owners.get(name) or launched))
 
-    def _containers(self) -> dict[str, Launch]:
-        """Every container that a recipe of this folder may run, enabled or not."""
-        found: dict[str, Launch] = {}
+    def containers(self) -> dict[str, Launch | None]:
+        """Every container that an engine has by default, or that a recipe of this folder names."""
+        found: dict[str, Launch | None] = dict.fromkeys(default_containers())
         for recipe in self.shelf.every.values():
             try:
                 launched = launch(recipe, host_of(self.settings))
@@ -101,14 +108,14 @@ class Room:
             found |= dict.fromkeys(launched.names, launched)
         return found
 
-    def _foreign(self, name: str, launched: Launch | None) -> Holder:
+    def foreign(self, name: str, launched: Launch | None) -> Holder:
         log = self.logs.begin(name)
         mark = self._mark(name, 0, log, (name,))
         stops = [step for step in launched.stop if name in step] if launched else []
         stops = stops or [(self.docker.program, "rm", "--force", name)]
         return Holder(mark, self.docker, stops=stops, logs=(self.docker.program, "logs", name))
 
-    async def _end(self, holder: Holder) -> None:
+    async def end(self, holder: Holder) -> None:
         kill = asyncio.Event()
         ending = asyncio.create_task(holder.stop(kill))
         try:
@@ -236,10 +243,16 @@ class Room:
         self.holder = None
         self.journal.remove(ENGINE)
 
-    def tail(self, lines: int = 20) -> list[str]:
-        """The last lines of what holds, or held last; secrets hidden."""
-        log = Path(self.holder.mark.log) if self.holder and self.holder.mark.log else None
-        return keep.tail(log or self.logs.newest(), lines)
+    def log(self, recipe: str | None = None) -> Path | None:
+        """The log of what holds, or held last; or of the last start of a recipe."""
+        mark = self.holder.mark if self.holder else None
+        if mark is not None and mark.log and recipe in (None, mark.recipe):
+            return Path(mark.log)
+        return self.logs.newest(recipe)
+
+    def tail(self, lines: int) -> list[str]:
+        """The last lines of what the holder said; secrets hidden."""
+        return keep.tail(self.log(), lines)
 
 
 def stranger(mark: Mark) -> str | None:

@@ -59,6 +59,8 @@ class RuleBlock(_Block):
     proven_s: Pause = 60.0
     lease_s: Seconds = 30.0
     adopted_grace_s: Pause = 15.0
+    unknown_load_s: Pause = 30.0
+    come_back: bool = True
     start_timeouts_s: dict[str, Seconds] = {}
     stop_graces_s: dict[str, Seconds] = {}
 

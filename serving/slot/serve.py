@@ -1,0 +1,98 @@
+"""The control plane as a process: START READING HERE.
+
+lock the run folder; find what runs and adopt it; serve the API; watch memory
+SIGTERM, SIGINT    the API closes, callers that wait are refused; the engine runs on
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator
+
+import structlog
+import uvicorn
+
+from serving.errors import Unusable
+from serving.slot import proc
+from serving.slot.actor import Actor
+from serving.slot.api import Api
+from serving.slot.containers import Docker
+from serving.slot.guard import Guard
+from serving.slot.journal import Journal
+from serving.slot.keep import Logs
+from serving.slot.room import Room
+from serving.slot.settings import Settings
+from serving.slot.shelf import Shelf
+
+_log = structlog.get_logger("slot")
+_CLOSE_S = 2
+
+
+class _Front(uvicorn.Server):
+    """Uvicorn, whose own way would send itself the signal again after the end: no exit 0."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+
+def actor_of(settings: Settings, journal: Journal) -> Actor:
+    """The slot with its recipes, its place for an engine, and what the last process left."""
+    shelf = Shelf(settings)
+    shelf.refresh()
+    room = Room(
+        settings=settings,
+        shelf=shelf,
+        journal=journal,
+        logs=Logs(folder=settings.run.absolute() / "logs", kept=settings.logs_kept),
+        docker=Docker(program=settings.host.docker),
+        folder=settings.run.absolute() / "slot",
+    )
+    return Actor(settings, shelf, room)
+
+
+async def serve(settings: Settings) -> int:
+    """Serve until told to stop; the exit code. 1: the port is taken. Raises Unusable."""
+    if proc.listens(settings.port):
+        raise Unusable(f"port {settings.port} is in use: another control plane, or `listen` anew")
+    journal = Journal(settings.run.absolute() / "slot")
+    journal.own()
+    actor = actor_of(settings, journal)
+    for problem in actor.shelf.problems:
+        _log.warning("recipe", problem=str(problem))
+    for id_ in actor.shelf.missing:
+        _log.warning("recipe", problem=f"enabled, but no recipe has the id {id_}")
+    guard = Guard(actor)
+    api = Api(actor, guard)
+    front = _Front(
+        uvicorn.Config(
+            api.app,
+            host=settings.address,
+            port=settings.port,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=_CLOSE_S,
+        )
+    )
+    try:
+        await actor.begin()
+        watching = asyncio.create_task(guard.run())
+        _log.info("serving", slot=settings.slot, url=settings.url, recipes=len(actor.shelf.enabled))
+        try:
+            await front.serve()
+        except SystemExit:  # uvicorn's way to say that the port is taken; it has logged why
+            return 1
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+    finally:
+        await api.close()
+        await actor.end()
+        journal.release()
+    return 0
