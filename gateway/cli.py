@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import get_args
 
-from gateway import burst_check
+from gateway import burst_check, cli_usage
 from gateway.config.config import Dialect
 
 DEFAULT_FILE = "config.yaml"
@@ -71,6 +71,14 @@ def _run(args: argparse.Namespace) -> int:  # noqa: PLR0911 -- one for each comm
             return cli_restart.restart(args)
         case "burst-check":
             return burst_check.run(args)
+        case "usage" if args.action == "price":
+            from gateway import cli_prices
+
+            return cli_prices.price(args)
+        case "usage" if args.cost and args.action is None:
+            from gateway import cli_ledger
+
+            return cli_ledger.run(args)
         case _:
             from gateway import cli_records
 
@@ -102,7 +110,11 @@ def _parser() -> argparse.ArgumentParser:
     burst_check.arguments(
         commands.add_parser("burst-check", help="one call to the cloud", description=_BURST)
     )
-    _usage(commands.add_parser("usage", help="tokens counted so far", description=_USAGE))
+    usage = commands.add_parser("usage", help="tokens counted so far", description=cli_usage.USAGE)
+    _file(usage, "the file that names the activity log")
+    cli_usage.arguments(usage)
+    _env(usage)
+    _json(usage)
     _activity(commands.add_parser("activity", help="recent requests", description=_ACTIVITY))
     return parser
 
@@ -131,7 +143,6 @@ _RENDER = """The file as one for the stock LiteLLM proxy: the settings that keep
 tasks as aliases task/NAME, comments that say what is lost. Variables stay os.environ references."""
 _BURST = """One small call to an OpenAI-compatible service: its models are listed, the first that
 matches is asked. Exit 0 well, 1 nothing matches or the call failed, 2 no key."""
-_USAGE = "Tokens and requests: by window from the activity log, or (no --window) since it began."
 _ACTIVITY = (
     "The last requests in the activity log, newest last, and their sums by client and model."
 )
@@ -204,16 +215,9 @@ def _render(parser: argparse.ArgumentParser) -> None:
     _env(parser)
 
 
-def _usage(parser: argparse.ArgumentParser) -> None:
-    _file(parser, "the file that names the activity log")
-    _window(parser, None)
-    _env(parser)
-    _json(parser)
-
-
 def _activity(parser: argparse.ArgumentParser) -> None:
     _file(parser, "the file that names the activity log")
-    _window(parser, "1h")
+    parser.add_argument("--window", choices=("1h", "24h"), default="1h", help="(1h)")
     parser.add_argument("--limit", type=_count, default=20, metavar="N", help="requests shown (20)")
     _env(parser)
     _json(parser)
@@ -233,11 +237,6 @@ def _env(parser: argparse.ArgumentParser) -> None:
 
 def _json(parser: argparse.ArgumentParser, note: str = "the same as data") -> None:
     parser.add_argument("--json", action="store_true", help=note)
-
-
-def _window(parser: argparse.ArgumentParser, default: str | None) -> None:
-    shown = default or "all time"
-    parser.add_argument("--window", choices=("1h", "24h"), default=default, help=f"({shown})")
 
 
 def _port(text: str) -> int:

@@ -6,10 +6,11 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 
 from common.problems import Problem, has_errors, render
-from gateway.config.config import Config
+from gateway.config.config import Config, LedgerFiles
 from gateway.config.load import Loaded, load, read_env_file
 
 NO_ENV_NOTE = (
@@ -67,6 +68,24 @@ def checked(args: argparse.Namespace) -> Config:
     """The Config of the arguments' file. Raises Unusable, once its errors are told."""
     loaded = load_file(args, args.file)
     return usable(loaded, args.file, no_env=args.no_env)
+
+
+def named(args: argparse.Namespace) -> Config:
+    """As `checked`, for those who only read files that it names: no variable has to be set."""
+    loaded = load_file(args, args.file)
+    if loaded.config is None and not args.no_env:
+        loaded = load(args.file, environ(args), check_env=False)
+    return usable(loaded, args.file, no_env=False)
+
+
+def ledger_files(args: argparse.Namespace, config: Config) -> LedgerFiles:
+    """Where the ledger's files are: the options win. What they name must exist, but for prices."""
+    names = [field.name for field in fields(LedgerFiles)]
+    given = {name: value for name in names if (value := getattr(args, name)) is not None}
+    for name, path in given.items():
+        if name != "prices" and not Path(path).exists():
+            raise Unusable(f"there is no {path}; name yours, or set gateway_settings.ledger.{name}")
+    return replace(config.ledger, **given)
 
 
 def usable(loaded: Loaded, name: str, *, no_env: bool) -> Config:

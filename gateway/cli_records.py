@@ -1,7 +1,8 @@
 """`gateway usage` and `gateway activity`: what was served, from the files that the gateway writes.
 
 Both only read, so they work beside a running gateway and after it. What it has not yet written (at
-most the last seconds) is not in them; `/api/activity` and `/api/usage` tell that too.
+most the last seconds) is not in them; `/api/activity` and `/api/usage` tell that too. Only `usage
+backfill` writes, and wants the gateway stopped.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from typing import Any
 
 import msgspec
 
-from gateway.cli_files import Unusable, complain, environ, load_file, usable
+from gateway.cli_files import Unusable, complain, named
 from gateway.cli_tables import print_json, print_table
 from gateway.config.config import Config
-from gateway.config.load import load
+from gateway.records.backfill import Recounted
 from gateway.records.counters import Book
+from gateway.records.lock import RecordsError
 from gateway.records.record import Record
 from gateway.records.rollups import WINDOWS, RollUps, Totals, Window, key_of
 from gateway.records.segments import iter_records, seconds
-from gateway.records.usage import read_book, usage_path
+from gateway.records.usage import Usage, read_book, usage_path
 
 _DIMENSIONS = ("clients", "models", "tiers", "tasks")
 _COUNTS = ("requests", "ok", "failed", "cancelled", "refused")
@@ -34,26 +36,23 @@ _TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tok
 def run(args: argparse.Namespace) -> int:
     """Print usage or activity; 1 if the file or the log cannot be read."""
     try:
-        config = _config(args)
+        config = named(args)
         if args.command == "activity":
             _activity(args, config)
-        elif args.window is None:
+        elif args.action == "backfill":
+            _backfill(config)
+        elif args.window in (None, "all"):
             _lifetime(args, config)
+        elif args.window not in WINDOWS:
+            complain(f"--window {args.window} is of --cost")
+            return 2
         else:
             _window(args, config, args.window)
-    except Unusable as error:
+    except (Unusable, RecordsError) as error:
         return complain(str(error))
     except OSError as error:
         return complain(f"cannot read {error.filename}: {error.strerror}; check its permissions")
     return 0
-
-
-def _config(args: argparse.Namespace) -> Config:
-    """The file, with its variables if they are there: where the log is seldom depends on one."""
-    loaded = load_file(args, args.file)
-    if loaded.config is None and not args.no_env:
-        loaded = load(args.file, environ(args), check_env=False)
-    return usable(loaded, args.file, no_env=False)
 
 
 def _activity(args: argparse.Namespace, config: Config) -> None:
@@ -170,3 +169,27 @@ def _ledgers(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, A
     for day, ledger in data.get("days", {}).items():
         yield "day", day, ledger["total"]
     yield from _parts(data.get("lifetime", data))
+
+
+def _backfill(config: Config) -> None:
+    """Tell older days apart by who served, and say of each day what was done."""
+    usage = Usage(config.activity.path, tier_of=lambda group: config.tiers.get(group))
+    usage.start()
+    try:
+        done = usage.backfill()
+        usage.save()
+        days = usage.book().days
+    finally:
+        usage.close()
+    if done:
+        print_table(("day", "requests", "told apart before", "now", ""), [_done(d) for d in done])
+    rest = sum(ledger.total.requests - ledger.attributed().requests for ledger in days.values())
+    print(
+        f"{sum(one.taken for one in done)} of {len(days)} days counted anew; "
+        f"{rest} requests cannot be told apart: the log does not reach them"
+    )
+
+
+def _done(one: Recounted) -> tuple[str, ...]:
+    what = "from the log" if one.taken else "left as it was"
+    return (one.day, str(one.requests), str(one.before), str(one.now), what)

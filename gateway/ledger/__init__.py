@@ -1,0 +1,1 @@
+"""The ledger: local tokens beside what the cloud would have charged for them."""
