@@ -8,14 +8,23 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from serving.engines.ds4 import DS4
 from serving.engines.embedded import EMBEDDED
 from serving.engines.engine import Engine, Host, Launch, Overrides
+from serving.engines.eugr import EUGR
+from serving.engines.flashnext import FLASHNEXT
 from serving.engines.llamacpp import LLAMACPP
+from serving.engines.sglang import SGLANG
+from serving.engines.sparkinfer import SPARKINFER
+from serving.engines.tensorfold import TENSORFOLD
+from serving.engines.vllm import VLLM
 from serving.recipes.recipe import Recipe
 
-ENGINES: Final[Mapping[str, Engine]] = MappingProxyType(
-    {engine.name: engine for engine in (LLAMACPP, EMBEDDED)}
+_ROWS: Final = (
+    *(EUGR, VLLM, SGLANG, LLAMACPP, DS4),
+    *(SPARKINFER, FLASHNEXT, TENSORFOLD, EMBEDDED),
 )
+ENGINES: Final[Mapping[str, Engine]] = MappingProxyType({row.name: row for row in _ROWS})
 
 
 def launch(recipe: Recipe, host: Host, overrides: Overrides | None = None) -> Launch:
