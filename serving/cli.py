@@ -31,6 +31,7 @@ class Command:
 
 COMMANDS: Final = (
     Command("stacks", "serving.cli_stacks", "compose files: read and check"),
+    Command("slot", "serving.cli_slot", "the one slot: serve it, load, swap, look"),
     Command("embeddings", "serving.cli_embeddings", "the CPU query lane, and the gate"),
 )
 

@@ -31,6 +31,7 @@ from serving.slot.step import step
 
 _log = structlog.get_logger("slot")
 _TAIL_LINES = 20
+_BACK_S = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,13 @@ class Actor:
         if isinstance(found, events.FoundRecipe) and self.slot.phase != "stopping":
             self._engine = self._task(self._adopted(found, self.slot.run))
 
+    def close(self) -> None:
+        """Answer everyone who waits: the next process will be there in a moment."""
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                said = "the control plane restarts"
+                waiting.set_result(Refused(code="loading", reason=said, retry_after_s=_BACK_S))
+
     async def end(self) -> None:
         """Stop acting. The engine runs on, and the next process adopts it."""
         if self._wake is not None:
@@ -101,8 +109,6 @@ class Actor:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for waiting in self._waiting.values():
-            waiting.cancel()
 
     # -- what the outside asks ---------------------------------------------------------------------
 

@@ -49,9 +49,7 @@ async def given(http: Request, *known: str) -> Given:
     return Given.read(data, known)
 
 
-async def _unless_gone(
-    http: Request, work: Coroutine[Any, Any, Lease | Refused]
-) -> Lease | Refused:
+async def unless_gone(http: Request, work: Coroutine[Any, Any, Result]) -> Result:
     """The result of `work`, which is cancelled when the caller closes its connection."""
     doing = asyncio.create_task(work)
     leaving = asyncio.create_task(_left(http))

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 
 import structlog
 import uvicorn
@@ -31,7 +32,18 @@ _CLOSE_S = 2
 
 
 class _Front(uvicorn.Server):
-    """Uvicorn, whose own way would send itself the signal again after the end: no exit 0."""
+    """Uvicorn, whose own way would send itself the signal again after the end: no exit 0.
+
+    Callers that wait for a model would hold up the end: they are answered first.
+    """
+
+    def __init__(self, config: uvicorn.Config, closes: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._closes = closes
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._closes()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -78,7 +90,8 @@ async def serve(settings: Settings) -> int:
             access_log=False,
             lifespan="off",
             timeout_graceful_shutdown=_CLOSE_S,
-        )
+        ),
+        actor.close,
     )
     try:
         await actor.begin()
