@@ -7,7 +7,8 @@ only fixes status 200, so that a later failure can be told by an event alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from gateway.body import Send
@@ -117,6 +118,17 @@ class Delivery:
     def beat_every(self, seconds: float) -> None:
         """From now on send a heartbeat whenever nothing was sent for `seconds`."""
         self._timers.append(asyncio.create_task(self._beat(seconds)))
+
+    @asynccontextmanager
+    async def beating(self, seconds: float) -> AsyncIterator[None]:
+        """The same, and only until the context ends."""
+        self.beat_every(seconds)
+        beat = self._timers[-1]
+        try:
+            yield
+        finally:
+            async with self._lock:  # not in the middle of one
+                beat.cancel()
 
     def close(self) -> None:
         """Stop its timers."""

@@ -19,11 +19,12 @@ import msgspec
 
 from gateway.body import Fields, read
 from gateway.config.config import Deployment, Dialect
-from gateway.dialects import ASKS_FOR_USAGE, SUFFIXES
+from gateway.dialects import ASKS_FOR_USAGE, LIMIT_FIELDS, SUFFIXES
 from gateway.errors import BadRequest
 from gateway.exchange import Request
 
 _encode = msgspec.json.encode
+_DEFAULT_MAX_TOKENS = 1000
 _INCLUDE_USAGE = msgspec.Raw(b'{"include_usage":true}')
 
 
@@ -76,18 +77,25 @@ def _over(fields: Fields, name: str, fixed: Any) -> Any:
         said = msgspec.json.decode(fields[name])
     except msgspec.DecodeError:
         raise BadRequest(f"'{name}' is no JSON value") from None
-    return _merged(said, fixed) if isinstance(said, dict) else fixed
+    return merged(said, fixed) if isinstance(said, dict) else fixed
 
 
-def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(below)
+def answer_limit(fields: Fields) -> int:
+    """How many tokens the client lets the answer have: what `tpm` reserves for it."""
+    said = (read(fields, name, int) for name in LIMIT_FIELDS)
+    return next((limit for limit in said if limit), _DEFAULT_MAX_TOKENS)
+
+
+def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """`above` laid over `below`; objects are merged key by key."""
+    found = dict(below)
     for key, value in above.items():
-        lower = merged.get(key)
+        lower = found.get(key)
         if isinstance(value, dict) and isinstance(lower, dict):
-            merged[key] = _merged(lower, value)
+            found[key] = merged(lower, value)
         else:
-            merged[key] = value
-    return merged
+            found[key] = value
+    return found
 
 
 def address(deployment: Deployment) -> tuple[str, int, bool]:

@@ -9,6 +9,7 @@
     client      400, 403, 404, 413, 415, 422 and the like   back to the client as the engine said it
     operator    401, 3xx                                    next candidate; nothing is counted
     timeout     no answer, or no content, within the limit  counts; next candidate, not the same
+    slot        no lease, or a swap ended it                not counted; next candidate, another
 
 Pure, and shared by relay and bridge.
 """
@@ -25,10 +26,12 @@ from typing import Any, Literal
 
 from gateway.config.config import Deployment, Dialect
 from gateway.errors import GatewayError, is_anthropic
-from gateway.exchange import AttemptFailed, Headers, TimedOut
+from gateway.exchange import AttemptFailed, GroupFailed, Headers, TimedOut
 from gateway.routing.health import Health
 
-Kind = Literal["ok", "retry", "throttled", "loading", "overflow", "client", "operator", "timeout"]
+Kind = Literal[
+    "ok", "retry", "throttled", "loading", "overflow", "client", "operator", "timeout", "slot"
+]
 
 # How engines say that a prompt (with its answer) does not fit, in any status or shape: vLLM,
 # SGLang, llama.cpp, llama-cpp-python, Ollama, TEI, Anthropic and OpenAI, as captured or reported.
@@ -65,6 +68,7 @@ class Verdict:
     retry_after_s: float | None = None
     body: bytes | None = None  # the engine's own body, where it has the dialect's envelope
     outcome: str = "ok"  # a word for the record's attempt
+    stays: bool = False  # no other group may take the request: a swap is no failure
 
 
 OK = Verdict(kind="ok", status=200)
@@ -223,6 +227,12 @@ class EngineSaid(GatewayError):
         )
         self.verdict = verdict
         self.own_body = None if operator else verdict.body
+
+
+def gave_up(verdict: Verdict) -> EngineSaid | GroupFailed:
+    """What a group ends with that could not serve: another is tried, unless the request stays."""
+    said = EngineSaid(verdict)
+    return said if verdict.stays else GroupFailed(said, overflow=verdict.kind == "overflow")
 
 
 def tell(

@@ -184,14 +184,14 @@ async def carry_on(turn: Carrier, verdict: Verdict, stage: Stage, plan: Plan) ->
         return False
     plan.failed(stage, overflow=False)
     turn.through = rescue.join
-    before = trace.usage, trace.estimated, trace.group, trace.deployment
+    before = trace.usage, trace.estimated, trace.group, trace.deployment, trace.leased
     try:
         while not rescue.begun and (after := plan.next()):
             if await _carried(turn, rescue, turn.groups[after.group]):
                 return True
     finally:
         if not rescue.begun:  # whoever was asked: what the client has is the first one's
-            trace.usage, trace.estimated, trace.group, trace.deployment = before
+            trace.usage, trace.estimated, trace.group, trace.deployment, trace.leased = before
     return False
 
 

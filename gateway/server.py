@@ -41,6 +41,8 @@ from gateway.relay.attempt import EngineSender
 from gateway.routing.health import Health
 from gateway.routing.limits import Limits
 from gateway.routing.table import RouteTable, build
+from gateway.slots.attempt import Slots
+from gateway.slots.leases import Leases
 
 _log = structlog.get_logger("gateway")
 _INFERENCE = frozenset(prefix + path for prefix in ("", "/v1") for path in PATHS)
@@ -81,10 +83,12 @@ class Gateway:
             lost=lambda: self.activity.lost,
             callbacks_lost=lambda: self.loggers.lost if self.loggers is not None else 0,
         )
+        self.slots = Slots(Leases())
         self.relay = Relay(
             serving=self._serving(config),
             admission=self._admission,
             sender=Senders(EngineSender(self._http), self._bridge),
+            slots=self.slots,
             wall=time.time,
             on_record=self._record,
             on_refused=self._refused,
@@ -204,7 +208,8 @@ class Gateway:
             await asyncio.wait(running, timeout=2.0)
 
     async def stop(self) -> None:
-        """Close connections to engines, write what waits, close the files."""
+        """Give leases back, close connections, write what waits, close the files."""
+        await self.slots.leases.close()
         await self._http.close()
         if self._bridge is not None:
             await self._bridge.close()

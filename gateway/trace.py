@@ -20,6 +20,14 @@ from gateway.routing.table import Route
 from gateway.sse import Scanner
 
 
+class Leased(msgspec.Struct, frozen=True, gc=False):
+    """What a slot gave a request a lease for."""
+
+    recipe: str
+    port: int
+    served_name: str
+
+
 class Trace(msgspec.Struct, kw_only=True, eq=False):
     """Filled in as a request goes its way. Times are those of the gateway's steady clock."""
 
@@ -45,6 +53,9 @@ class Trace(msgspec.Struct, kw_only=True, eq=False):
     error: str | None = None
     usage: Usage | None = None
     estimated: bool = False
+    slot_wait: bytes | None = None  # X-Slot-Wait, as sent
+    leased: Leased | None = None  # of the attempt that runs, or ran last
+    held_s: float = 0.0  # that this attempt waited for its lease
     left: bool = False  # the client closed its connection
     stopped: bool = False  # the gateway's drain ran out
 
@@ -58,6 +69,10 @@ class Trace(msgspec.Struct, kw_only=True, eq=False):
         # The attempt that runs now is not yet in the list.
         found.append((b"x-gateway-attempts", b"%d" % self.attempt_number))
         found.append((b"x-gateway-config", self.config.encode()))
+        if (leased := self.leased) is not None:
+            found.append((b"x-slot-active-profile", leased.recipe.encode("latin-1", "replace")))
+            found.append((b"x-slot-upstream-port", b"%d" % leased.port))
+            found.append((b"x-slot-served-model", leased.served_name.encode("latin-1", "replace")))
         return found
 
     def failed(self, error: GatewayError, *, started: bool) -> GatewayError:
@@ -100,10 +115,16 @@ class Trace(msgspec.Struct, kw_only=True, eq=False):
         """An attempt begins."""
         self.group, self.deployment = deployment.group, deployment
         self.attempt_number += 1
+        self.leased, self.held_s = None, 0.0
+
+    def held(self, seconds: float) -> None:
+        """The attempt waited so long for its lease: queue time, and none of the deployment's."""
+        self.held_s += seconds
+        self.wait.waited_s += seconds
 
     def attempted(self, deployment: Deployment, outcome: str, seconds: float) -> None:
         """One attempt is over."""
-        ms = round(seconds * 1000, 3)
+        ms = round((seconds - self.held_s) * 1000, 3)
         self.attempts.append(Attempt(deployment=deployment.id, outcome=outcome, ms=ms))
 
     def record(self, now: float) -> Record:
@@ -122,6 +143,7 @@ class Trace(msgspec.Struct, kw_only=True, eq=False):
             group=self.group or (route.group if route is not None else None),
             deployment=served.id if served is not None else None,
             upstream=str(served.upstream) if served is not None else None,
+            recipe=self.leased.recipe if self.leased is not None else None,
             attempts=self.attempts,
             stream=self.stream,
             status=self.status,

@@ -92,6 +92,11 @@ class Deployment:
     roi_profile: str | None = None  # whose price its tokens are held against
     litellm_params: Mapping[str, Any] = field(repr=False, default_factory=dict)  # for the bridge
 
+    def first_s(self, *, stream: bool) -> float | None:
+        """The limit to a whole answer or, streamed, to the first content."""
+        streamed = stream and self.stream_timeout_s is not None
+        return self.stream_timeout_s if streamed else self.timeout_s
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierRule:

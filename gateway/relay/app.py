@@ -28,6 +28,7 @@ from gateway.relay.turn import Turn
 from gateway.routing.facts import Wait
 from gateway.routing.plan import Plan
 from gateway.routing.table import resolve
+from gateway.slots.attempt import Slots
 from gateway.trace import Trace
 from gateway.watch import Watch
 
@@ -39,6 +40,7 @@ class Relay:
     serving: Serving
     admission: Admission
     sender: Sender
+    slots: Slots
     wall: Callable[[], float]  # seconds since 1970
     on_record: Callable[[Record], None]
     on_refused: Callable[[errors.GatewayError], None]
@@ -60,9 +62,8 @@ class Relay:
             return await Delivery(send, list).tell(error, dialect)
         trace = Trace(
             id=b"%016x" % self.admission.random.getrandbits(64),
-            task=cast(
-                "asyncio.Task[Any]", asyncio.current_task(self.loop)
-            ),  # ASGI servers run one for each
+            # ASGI servers run one task for each request.
+            task=cast("asyncio.Task[Any]", asyncio.current_task(self.loop)),
             at=self.wall(),
             started=self.admission.clock(),
             client=client,

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 
 from gateway import body as body_of
 from gateway.body import HeaderMap
-from gateway.dialects import LIMIT_FIELDS
 from gateway.exchange import Request
+from gateway.fit import answer_limit
 from gateway.routing.facts import RequestFacts
 from gateway.trace import Trace
 
 # The client's headers that may go up, beside our own.
 _UP = (b"accept", b"traceparent", b"tracestate", b"anthropic-version", b"anthropic-beta")
-_DEFAULT_MAX_TOKENS = 1000
 
 
 def parse(body: bytes, headers: HeaderMap, trace: Trace, affinity: Mapping[str, str]) -> Request:
@@ -25,6 +24,7 @@ def parse(body: bytes, headers: HeaderMap, trace: Trace, affinity: Mapping[str, 
     fields.pop("disable_fallbacks", None)  # ours to read, not the engine's
     model = read(fields, "model", str)
     trace.stream = bool(read(fields, "stream", bool))
+    trace.slot_wait = headers.get(b"x-slot-wait")
     return Request(
         id=trace.id,
         dialect=trace.dialect,
@@ -37,8 +37,7 @@ def parse(body: bytes, headers: HeaderMap, trace: Trace, affinity: Mapping[str, 
         facts=RequestFacts(
             dialect=trace.dialect,
             prompt_tokens=body_of.low_estimate(fields, body),
-            max_tokens=next((n for k in LIMIT_FIELDS if (n := read(fields, k, int))), None)
-            or _DEFAULT_MAX_TOKENS,
+            max_tokens=answer_limit(fields),
             fallbacks=not no_fallback,
             callers=body_of.callers(affinity, headers, trace.client.name) if affinity else {},
         ),

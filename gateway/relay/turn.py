@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from gateway import refusals
 from gateway.alarm import Alarm
+from gateway.config.config import Deployment
 from gateway.delivery import ClientStalled, Delivery
 from gateway.errors import GatewayError
 from gateway.exchange import (
@@ -26,7 +27,7 @@ from gateway.exchange import (
     TimedOut,
     read_whole,
 )
-from gateway.judge import OK, EngineSaid, Verdict, judge, judge_event, judge_failure
+from gateway.judge import OK, EngineSaid, Verdict, gave_up, judge, judge_event, judge_failure
 from gateway.relay.stream import EventStream
 from gateway.rescue import Rescue, Through, carry_on
 from gateway.routing.facts import Admitted, Full, NoCandidate, Wait
@@ -64,11 +65,10 @@ class Turn:
                 if await carry_on(self, said.verdict, stage, plan):
                     return None
                 raise
-        if not self.trace.attempts:  # nowhere else to go
-            early = self.spare(*plan.tried, early=True)
-            if early is not None:
-                verdict = await self.attempt(early, spare=False)
-                first = None if verdict.kind == "ok" else EngineSaid(verdict)
+        # Nowhere else to go:
+        if not self.trace.attempts and (early := self.spare(*plan.tried, early=True)):
+            verdict = await self.attempt(early, spare=False)
+            first = None if verdict.kind == "ok" else EngineSaid(verdict)
         if first is not None:
             raise first
         return None
@@ -83,7 +83,7 @@ class Turn:
 
         1. Members not tried yet come first, without a pause.
         2. Then a tried one, after a pause: the engine's own Retry-After, or growing, with jitter.
-        3. Never one that ran into its limit or refused our key, and none that rests by our count.
+        3. Never one that ran into its limit, refused our key or gave no lease, and none that rests.
         """
         group, retries = self.groups[stage.group], self.config.num_retries
         tried, barred = set[str](), set[str]()
@@ -99,14 +99,14 @@ class Turn:
                 return
             if verdict.kind == "client":
                 raise EngineSaid(verdict)
-            if verdict.kind in ("timeout", "operator"):
+            if verdict.kind in ("timeout", "operator", "slot"):
                 barred.add(deployment.id)
             again = None
             if retries > 0 and verdict.kind != "overflow":
                 pause = pause_s(self.config.num_retries - retries, self.admission.random)
                 again = await self._again(group, verdict, tried, barred, pause)
             if again is None:
-                raise GroupFailed(EngineSaid(verdict), overflow=verdict.kind == "overflow")
+                raise gave_up(verdict)
             admitted, retries = again, retries - 1
 
     async def _again(
@@ -146,7 +146,10 @@ class Turn:
         started, outcome = self.admission.clock(), "cancelled"
         trace.attempting(deployment)
         try:
-            verdict = await self._verdict(admitted, spare=spare)
+            if deployment.slot is None:
+                verdict = await self.ask(admitted, deployment, spare=spare)
+            else:
+                verdict = await self.relay.slots.attempt(self, admitted, spare=spare)
             outcome = verdict.outcome
             self.admission.told(admitted, verdict)
         finally:
@@ -157,16 +160,13 @@ class Turn:
         self.delivery.drop_held()
         return verdict
 
-    async def _verdict(self, admitted: Admitted, *, spare: bool) -> Verdict:
+    async def ask(self, admitted: Admitted, deployment: Deployment, *, spare: bool) -> Verdict:
         """Send, and pass on what comes. OK once the whole answer is out."""
-        deployment, request = admitted.permit.deployment, self.request
-        first_s = deployment.timeout_s
-        if request.stream and deployment.stream_timeout_s is not None:
-            first_s = deployment.stream_timeout_s
+        request = self.request
         answer: Answer | None = None
         try:
             with Alarm(self.trace.task) as alarm:
-                alarm.set(first_s, TimedOut)
+                alarm.set(deployment.first_s(stream=request.stream), TimedOut)
                 answer = await self.relay.sender.send(request, deployment)
                 if not 200 <= answer.status < 300:
                     body = await read_whole(answer, limit=1024 * 1024)
