@@ -28,7 +28,7 @@ from gateway.records.lock import FileLock, RecordsError
 
 def price(args: argparse.Namespace) -> int:
     """Set a price and say what holds now; 1 if a file is wrong, 2 for wrong arguments."""
-    amounts = dict(args.amounts)
+    amounts = dict((args.amount, args.other))
     if amounts.keys() != {"in", "out"}:
         complain("a price is two amounts: in=DOLLARS and out=DOLLARS")
         return 2

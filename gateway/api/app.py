@@ -19,6 +19,7 @@ from gateway.api import health, models, reports
 from gateway.api.reply import CALLER, dialect_of, error_reply, route_of, view_of
 from gateway.api.view import View
 from gateway.errors import GatewayError, NotFound, Unauthorized, WrongMethod
+from gateway.ledger.files import Kept
 
 # Printed at start. Adding one means that anybody may read it.
 OPEN_ROUTES = ("/health/live",)
@@ -49,6 +50,7 @@ def build(view: View) -> ASGIApp:
     )
     pages.router.redirect_slashes = False  # a redirect would tell which paths there are
     pages.state.view = view
+    pages.state.ledger = Kept()
     return Gate(view, pages)
 
 

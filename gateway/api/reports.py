@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from common.problems import as_data, has_errors
 from gateway.api.health import problems
 from gateway.api.reply import admin_of, json_reply, revision_headers, view_of
 from gateway.api.secrets import masked, secrets_of
 from gateway.api.view import View
 from gateway.config.reach import reaches
 from gateway.errors import BadRequest
+from gateway.ledger.cost import cost
+from gateway.ledger.counted import of_book
+from gateway.ledger.files import Kept
 from gateway.records.rollups import WINDOWS, Window
 
 # What a Config holds for the bridge alone: a provider's own keys may stand anywhere in it.
@@ -46,10 +52,25 @@ async def activity(request: Request) -> Response:
 
 
 async def usage(request: Request) -> Response:
-    """GET /api/usage: token counters since `since`, and of each day."""
+    """GET /api/usage: token counters since `since`, of each day, and what the cloud would charge."""
     admin_of(request)
     view = view_of(request)
-    return json_reply({"revision": str(view.config.revision), **view.usage.lifetime()}, view)
+    ledger: Kept = request.app.state.ledger
+    # In a thread: files are read, and a year of days is added up.
+    data = await asyncio.to_thread(_usage, view, ledger)
+    return json_reply({"revision": str(view.config.revision), **data}, view)
+
+
+def _usage(view: View, ledger: Kept) -> dict[str, Any]:
+    book, config = view.usage.book(), view.config
+    data = book.as_data()
+    if not Path(config.ledger.roi_profiles).exists():
+        return data
+    known = ledger.read(config)
+    told = {"problems": as_data(known.problems)}
+    if not has_errors(known.problems):
+        told |= cost(of_book(book), known, "roi").as_data()
+    return {**data, "cost": told}
 
 
 async def routes(request: Request) -> Response:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from common.problems import Problem, in_order
 from common.source import Source
@@ -13,7 +15,7 @@ from gateway.ledger.price_file import read_prices
 from gateway.ledger.prices import PriceList
 from gateway.ledger.profiles import Profile, read_profiles
 from gateway.ledger.strict import did_you_mean
-from gateway.ledger.tags import Tags, read_map, read_recipes, tags_of
+from gateway.ledger.tags import Tags, read_map, read_recipes, recipe_files, tags_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,30 @@ def read(files: LedgerFiles, config: Config) -> Known:
         burst=frozenset(group for group, tier in config.tiers.items() if tier == "burst"),
         problems=in_order(problems),
     )
+
+
+class Kept:
+    """The files as last read, for those who ask often: read again only once one has changed."""
+
+    def __init__(self) -> None:
+        self._stamp: tuple[Any, ...] = ()
+        self._known: Known | None = None
+
+    def read(self, config: Config) -> Known:
+        """The files as they are now, under this revision of the configuration."""
+        stamp = (config.revision, *_stamps(config.ledger))
+        if self._known is None or stamp != self._stamp:
+            self._known, self._stamp = read(config.ledger, config), stamp
+        return self._known
+
+
+def _stamps(files: LedgerFiles) -> Iterator[tuple[str, int, int]]:
+    """Each file that is there, with its time and size."""
+    single = (files.roi_profiles, files.prices, files.tags)
+    for path in [*map(Path, single), *recipe_files(Path(files.recipes))]:
+        with contextlib.suppress(FileNotFoundError):
+            about = path.stat()
+            yield str(path), about.st_mtime_ns, about.st_size
 
 
 def _for_nobody(

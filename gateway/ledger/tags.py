@@ -85,7 +85,7 @@ def read_recipes(folder: Path) -> tuple[Mapping[str, Recipe], tuple[Problem, ...
     """
     found: dict[str, Recipe] = {}
     problems: list[Problem] = []
-    for path in sorted([*folder.glob("*.yaml"), *folder.glob("drafts/*.yaml")]):
+    for path in recipe_files(folder):
         source = read_file(str(path))
         if source.problems or not {"id", "engine"} <= source.data.keys():
             problems += source.problems
@@ -105,6 +105,11 @@ def read_recipes(folder: Path) -> tuple[Mapping[str, Recipe], tuple[Problem, ...
         tag = Tag(roi, source.value(("roi_profile",))) if roi else None
         found.setdefault(id_, Recipe(id_, str(source.data.get("name", id_)), tag, at))
     return found, tuple(problems)
+
+
+def recipe_files(folder: Path) -> list[Path]:
+    """Where recipes may be: in the folder, and in its drafts."""
+    return sorted([*folder.glob("*.yaml"), *folder.glob("drafts/*.yaml")])
 
 
 def read_map(path: Path) -> tuple[Mapping[str, Tag], tuple[Problem, ...]]:
