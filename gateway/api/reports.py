@@ -52,7 +52,7 @@ async def activity(request: Request) -> Response:
 
 
 async def usage(request: Request) -> Response:
-    """GET /api/usage: token counters since `since`, of each day, and what the cloud would charge."""
+    """GET /api/usage: token counters since `since`, of each day, and what the cloud charges."""
     admin_of(request)
     view = view_of(request)
     ledger: Kept = request.app.state.ledger
