@@ -173,6 +173,37 @@ def start(model: Path) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=60)
 
 
+THREADS = """
+import sys, time
+from pathlib import Path
+from serving.embeddings import processor
+processor.limit_threads(int(sys.argv[2]))
+from serving.embeddings.models import Wanted, loader
+import torch
+
+def ticks():
+    stats = {t.name: (t / "stat").read_text() for t in Path("/proc/self/task").iterdir()}
+    return {n: sum(map(int, s.rsplit(")", 1)[1].split()[11:13])) for n, s in stats.items()}
+
+encoder = loader(Wanted(model=sys.argv[1], threads=int(sys.argv[2]), pass_tokens=4096))()
+rows = [[7] * 512] * 8
+encoder.encode(rows)
+before, end = ticks(), time.monotonic() + 1.5
+while time.monotonic() < end:
+    encoder.encode(rows)
+print(torch.get_num_threads(), sum(now - before.get(n, 0) > 1 for n, now in ticks().items()))
+"""
+
+
+def test_torch_computes_in_the_threads_that_were_given(folder: Path) -> None:
+    """Four on two cores as well: threads are counted here, not speed."""
+    command = [str(PYTHON), "-c", THREADS, str(folder / "model"), "4"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == ["4", "4"]
+
+
 def gate(reference: Running, candidate: Running) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "serving.cli", "embeddings", "gate"]
     command += ["--reference", reference.url, "--candidate", candidate.url]
