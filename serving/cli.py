@@ -32,6 +32,7 @@ class Command:
 COMMANDS: Final = (
     Command("stacks", "serving.cli_stacks", "compose files: read and check"),
     Command("slot", "serving.cli_slot", "the one slot: serve it, load, swap, look"),
+    Command("recipe", "serving.cli_recipe", "recipe files: list, check, write, promote"),
     Command("embeddings", "serving.cli_embeddings", "the CPU query lane, and the gate"),
 )
 

@@ -44,7 +44,8 @@ def _command(what: str, argv: Sequence[str]) -> Iterator[str]:
     """Options and what follows them on a line each, as a shell would take them."""
     lines: list[list[str]] = [[]]
     for word in masked(argv):
-        if word.startswith("-") and len(argv) > 8:
+        ended = len(lines[-1]) > 1 and lines[-1][0].startswith("-")
+        if len(argv) > 8 and (word.startswith("-") or ended):
             lines.append([])
         lines[-1].append(shlex.quote(word))
     texts = [" ".join(line) for line in lines]

@@ -5,6 +5,7 @@ Prices are of one machine and change; they live in its run/prices.json (prices.p
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
@@ -57,3 +58,18 @@ def read_profiles(folder: Path) -> tuple[Mapping[str, Profile], tuple[Problem, .
             problems = (*problems, problem(source.place(("profiles", i, "id")), "id-taken", said))
         found.setdefault(profile.id, profile)
     return found, in_order(problems)
+
+
+def added(text: str, profile: Profile) -> str:
+    """The file's text with one more profile at its end; an empty text becomes a file. Pure."""
+    lines = [f"  - id: {_quoted(profile.id)}"]
+    for key in ("name", "family", "version", "params", "provider", "model"):
+        lines.append(f"    {key}: {_quoted(getattr(profile, key))}")
+    lines += [f"    match: [{', '.join(map(_quoted, profile.match))}]"] if profile.match else []
+    start = text or "profiles:\n"
+    return start + ("" if start.endswith("\n") else "\n") + "\n".join(lines) + "\n"
+
+
+def _quoted(value: str) -> str:
+    """A text that YAML reads as the same text."""
+    return json.dumps(value, ensure_ascii=False)
