@@ -19,7 +19,8 @@ def ask(slot: Slot, event: Ask, rules: Rules, random: Random) -> Moved:
 
     1. The holder is ready and stays: a lease. (Once a drain has begun nobody gets one.)
     2. The recipe pauses after a failed start: refused, with the reason; nothing is swapped.
-    3. The line is full: refused. One who does not wait takes no place in it.
+    3. The line is full: refused. One who does not wait takes no place in it. The recipe keeps a
+       place all the same, or callers of others could fill the line against it for ever.
     4. Else it joins the line. Who may not wait is refused from there, after the swap was decided.
     """
     if event.id in slot.leases or any(w.id == event.id for w in slot.waiters):
@@ -34,6 +35,7 @@ def ask(slot: Slot, event: Ask, rules: Rules, random: Random) -> Moved:
     if event.wait_s > 0 and len(slot.waiters) >= rules.max_waiting:  # 3.
         back = back_in_s(ready_in_s(slot, event.recipe, rules), random)
         reason = f"{len(slot.waiters)} callers wait already"
+        slot = promised(slot, waiter, back) if waiter.may_swap else slot
         return slot, (Refuse(waiter=event.id, code="full", reason=reason, retry_after_s=back),)
     return replace(slot, waiters=(*slot.waiters, waiter)), ()  # 4.
 

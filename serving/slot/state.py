@@ -44,7 +44,9 @@ class Rules:
     adopted_grace_s: float = 15.0  # callers renew in this time; nothing is evicted
     unknown_load_s: float = 30.0  # the guess for a recipe that was never loaded
     come_back: bool = True  # start the last holder again when it died and nobody asks for another
-    leap_s: float = 60.0  # a clock that went further between two events was set, or the host slept
+    # A clock that went further between two events was set, or the host slept. Well below the life
+    # of a lease, or a leap would end leases whose streams run.
+    leap_s: float = 15.0
 
     def grace_s(self, holder: str) -> float:
         """How long this engine may take to stop."""

@@ -51,9 +51,15 @@ _SOONEST_S = 0.001
 def step(slot: Slot, event: Event, now: float, rules: Rules, random: Random) -> Moved:
     """The slot after an event, and what is to be done, in this order.
 
-    What was due before the event happens before it. The last effect is always the WakeAt.
+    The last effect is always the WakeAt.
     """
-    slot, due = _follow(_at(slot, now, rules), rules, random)
+    due: tuple[Effect, ...] = ()
+    slot = _at(slot, now, rules)
+    if isinstance(event, Ask):
+        # What is due comes first: a newcomer gets no lease after the time at which a drain begins.
+        # Everything else comes before what is due: a lease that is renewed late is not expired
+        # first, and an engine that is gone is not killed.
+        slot, due = _follow(slot, rules, random)
     slot, done = _take(slot, event, rules, random)
     slot, after = _follow(slot, rules, random)
     return slot, (*due, *done, *after, WakeAt(at=now + _wake_in_s(slot, rules)))

@@ -11,11 +11,12 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 from serving.slot.events import (
     Ask,
     Died,
+    Down,
     Effect,
     Event,
     FoundNothing,
@@ -65,6 +66,8 @@ class Running:
     breaks: bool
     ready_at: float
     told: bool = False
+    forgotten: bool = False  # its start was not written down: what is known is about one before
+    wanted: bool = False  # somebody waited for it, or was told to come back, when it became ready
 
 
 @dataclass
@@ -76,7 +79,6 @@ class Caller:
     asked_at: float
     wait_s: float
     runs_s: float
-    operator_came: bool = False
     granted_at: float | None = None
     lease_recipe: str | None = None
     refusal: Refuse | None = None
@@ -86,6 +88,12 @@ class Caller:
     @property
     def answered(self) -> bool:
         return self.granted_at is not None or self.refusal is not None or self.left
+
+
+def written_and_read(slot: Slot) -> object:
+    """The slot through a file."""
+    data: object = json.loads(json.dumps(plain(slot)))
+    return data
 
 
 class World:
@@ -104,12 +112,13 @@ class World:
         self.starts: list[str] = []
         self.effects: list[Effect] = []
         self.max_wait_s = 0.0
-        self.forced = False  # the operator may end a load
-        self.cut: set[int] = set()
+        self.operated = False  # the operator may end a load and a residency
+        self.leapt = False  # a clock that was set ahead may end leases and residencies early
         self._later: list[tuple[float, int, Callable[[], object]]] = []
         self._count = 0
         self._wakes = 0
         self._down = False
+        self._dies_for_s: float | None = None
         self.send(FoundNothing())
 
     # -- time --------------------------------------------------------------------------------
@@ -131,7 +140,8 @@ class World:
     def set_clock(self, seconds: float) -> None:
         """The clock that the slot is shown leaps."""
         self.skew += seconds
-        self.send(Tick())
+        self.leapt = self.leapt or seconds > 0
+        self._report(Tick())
 
     # -- callers -----------------------------------------------------------------------------
 
@@ -217,6 +227,9 @@ class World:
             self._report(StartFailed(run=engine.run, reason="out of memory", log_tail="CUDA"))
             return
         engine.state = "ready"
+        engine.ready_at = self.now
+        named = {w.recipe for w in self.slot.waiters} | set(self.slot.promises)
+        engine.wanted = engine.recipe in named
         self._report(Ready(run=engine.run))
         dies = self.models[engine.recipe].dies_after_s
         if dies is not None:
@@ -235,12 +248,21 @@ class World:
         assert engine is not None
         assert engine.run == effect.run
         if engine.state == "loading" and not engine.told:
-            assert self.forced, "a load was cut short"
+            assert self.operated or engine.forgotten, "a load was cut short"
+        if engine.state == "ready" and not (self.operated or self.leapt):
+            self._check_that_it_may_go(engine)
         engine.told = True
         model = self.models[engine.recipe]
         if not model.ignores_stop or engine.state == "dead":
             engine.state = "leaving"
             self.later(model.stop_s, lambda: self._gone(engine))
+
+    def _check_that_it_may_go(self, engine: Running) -> None:
+        served_s = self.now - engine.ready_at
+        assert not engine.wanted or served_s >= self.rules.min_residency_s - 1e-6, "no residency"
+        for caller in self.callers.values():
+            if caller.granted_at is not None and caller.ended is None:
+                assert ending(self.slot, caller.id).how != "unknown", f"{caller} was cut unseen"
 
     def _kill(self, effect: Kill) -> None:
         engine = self.engine
@@ -262,8 +284,13 @@ class World:
 
     def up(self, recipe: str, *, force: bool = False) -> None:
         """The operator asks for a recipe."""
-        self.forced = self.forced or force
-        self.send(Up(recipe=recipe, force=force))
+        self.operated = True
+        self._report(Up(recipe=recipe, force=force))
+
+    def down(self, *, force: bool = False) -> None:
+        """The operator wants the slot empty."""
+        self.operated = True
+        self._report(Down(force=force))
 
     def die(self, *, stale: bool = False) -> None:
         """The control plane is killed; what it had written down remains.
@@ -271,11 +298,17 @@ class World:
         Stale: it had carried out the effects of its last step, but not written it down.
         """
         self._down = True
+        if self.engine is not None:
+            self.engine.forgotten = self.engine.forgotten or stale
         for caller in self.callers.values():
             if not caller.answered:
                 caller.left = True  # the connection is gone
         written = self._before if stale else self.slot
-        self.slot = restored(json.loads(json.dumps(plain(written))))
+        self.slot = restored(written_and_read(written))
+
+    def die_in_next_step(self, down_s: float) -> None:
+        """The control plane is killed when it has written its next step, before it acts."""
+        self._dies_for_s = down_s
 
     def come_back(self) -> None:
         """The control plane starts again, and looks what runs."""
@@ -291,6 +324,39 @@ class World:
         self.send(FoundRecipe(recipe=engine.recipe, ready=engine.state == "ready"))
         assert self.slot.run == engine.run
 
+    # -- scripts -----------------------------------------------------------------------------
+
+    def happen(self, what: str, *facts: Any) -> None:
+        """One line of a script: its name, and what it needs to know."""
+        match what:
+            case "ask":
+                recipe, wait_s, swap, runs_s = facts
+                self.ask(recipe, wait_s=wait_s, swap=swap, runs_s=runs_s)
+            case "leave":
+                if callers := list(self.callers.values()):
+                    self.leave(callers[-1 - facts[0] % len(callers)])
+            case "crash":
+                self.crash()
+            case "die":
+                when, down_s = facts
+                self._happens_to_die(when, down_s)
+            case "clock":
+                self.set_clock(facts[0])
+            case "up":
+                self.up(facts[0], force=facts[1])
+            case "down":
+                self.down(force=facts[0])
+
+    def _happens_to_die(self, when: str, down_s: float) -> None:
+        if self._down:
+            return
+        if when == "before acting":
+            self.die_in_next_step(down_s)
+            return
+        self.die(stale=when == "before writing")
+        self.run(down_s)
+        self.come_back()
+
     # -- one step ----------------------------------------------------------------------------
 
     def send(self, event: Event) -> None:
@@ -298,6 +364,11 @@ class World:
         self._before = self.slot
         self.slot, effects = step(self.slot, event, self.now + self.skew, self.rules, self.random)
         self._check()
+        if self._dies_for_s is not None:
+            self.later(self._dies_for_s, self.come_back)
+            self._dies_for_s = None
+            self.die()
+            return
         for effect in effects:
             self.effects.append(effect)
             self._carry_out(effect)
@@ -336,4 +407,3 @@ class World:
         assert (slot.holder is None) == (slot.phase in ("stopped", "failed"))
         assert all(slot.at - w.since <= self.rules.max_wait_s for w in slot.waiters)
         assert len(slot.waiters) <= self.rules.max_waiting
-        assert plain(restored(json.loads(json.dumps(plain(slot))))) is not None
