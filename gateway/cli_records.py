@@ -28,7 +28,7 @@ from gateway.records.rollups import WINDOWS, RollUps, Totals, Window, key_of
 from gateway.records.segments import iter_records, seconds
 from gateway.records.usage import Usage, read_book, usage_path
 
-_DIMENSIONS = ("clients", "models", "tiers", "tasks")
+_DIMENSIONS = ("clients", "models", "deployments", "recipes", "tiers", "tasks")
 _COUNTS = ("requests", "ok", "failed", "cancelled", "refused")
 _TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
 

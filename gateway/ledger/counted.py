@@ -46,6 +46,8 @@ def _parts(day: date | None, ledger: Ledger) -> Iterator[Counted]:
         yield Counted(day, served, tokens)
     rest = copied(ledger.total)
     rest.merge(ledger.attributed(), -1)
+    # An older release did not sum up what was estimated, and a recount does.
+    rest.estimated_tokens = max(0, rest.estimated_tokens)
     yield Counted(day, None, rest)
 
 

@@ -18,9 +18,9 @@ import msgspec
 from pydantic import AfterValidator, Field, RootModel
 
 from common.problems import Problem, in_order
-from common.source import Source, read_file
+from common.source import Source
 from gateway.ledger.prices import EXAMPLES, Grain, Override, Price, PriceList, Span, is_key
-from gateway.ledger.strict import Block, Money, Text, fit
+from gateway.ledger.strict import Block, Money, Text, fit, of_this_machine
 
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
@@ -61,11 +61,9 @@ class _File(RootModel[dict[Text, _Profile]]):
 
 def read_prices(path: Path) -> tuple[Mapping[str, PriceList], Source, tuple[Problem, ...]]:
     """Prices by ROI profile, the file as data, and its problems. No file: no prices."""
-    if not path.exists():
+    source = of_this_machine(path)
+    if source is None:
         return {}, Source(file=str(path)), ()
-    source = read_file(str(path))
-    if not source.data and [p.code for p in source.problems] in ([], ["empty-file"]):
-        return {}, source, ()
     fitted, problems = fit(_File, source)
     if fitted is None:
         return {}, source, problems

@@ -6,19 +6,21 @@ Numbers become Decimal from the text that stands in the file: no price passes th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
+from pathlib import Path as FilePath
 from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from common.problems import Problem
-from common.source import Path, Source
+from common.source import Path, Source, read_file
 
 Fitted = TypeVar("Fitted", bound=BaseModel)
 Text = Annotated[str, Field(min_length=1)]
-Money = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
+Money = Annotated[Decimal, Field(ge=0, le=1_000_000_000, allow_inf_nan=False)]
 PRICE_KEYS: Final = ("in_per_m", "out_per_m", "price", "prices", "pricing")
 
 _WANTED: Final[Mapping[str, str]] = {
@@ -26,13 +28,15 @@ _WANTED: Final[Mapping[str, str]] = {
     "decimal_type": "a number, without quotes",
     "finite_number": "a finite number",
     "greater_than_equal": "0 or more",
-    "string_type": "text: quote it",
+    "less_than_equal": "dollars for a million tokens",
+    "string_type": "text",
     "string_too_short": "text that is not empty",
     "list_type": "a list",
     "dict_type": "a mapping",
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
+_VALUES: Final = ("greater_than_equal", "less_than_equal", "finite_number")
 
 
 class Block(BaseModel):
@@ -44,7 +48,7 @@ class Block(BaseModel):
 def fit(model: type[Fitted], source: Source) -> tuple[Fitted | None, tuple[Problem, ...]]:
     """The whole file as `model`; None, and every problem, where it does not fit."""
     if source.problems:
-        return None, source.problems
+        return None, tuple(map(_worded, source.problems))
     try:
         return model.model_validate(_exact(source.data, (), source)), ()
     except ValidationError as error:
@@ -66,6 +70,22 @@ def did_you_mean(word: str, known: Any) -> str:
     """The nearest of the known words, as a question; "" where none is near."""
     near = get_close_matches(word, list(known), n=1)
     return f" (did you mean '{near[0]}'?)" if near else ""
+
+
+def of_this_machine(path: FilePath) -> Source | None:
+    """A file that need not be there, read; None where it is not, or is empty."""
+    if not path.exists():
+        return None
+    source = read_file(str(path))
+    empty = not source.data and all(p.code == "empty-file" for p in source.problems)
+    return None if empty else source
+
+
+def _worded(problem: Problem) -> Problem:
+    """JSON is read as the YAML that it is; people know it by its own name."""
+    if not problem.place.file.endswith(".json"):
+        return problem
+    return replace(problem, message=problem.message.replace("YAML", "JSON"))
 
 
 def _exact(value: Any, path: Path, source: Source) -> Any:
@@ -90,10 +110,12 @@ def _problem(detail: ErrorDetails, source: Source, known: set[str]) -> Problem:
     if kind == "missing":
         return Problem(source.value(path[:-1]), "error", "missing-key", f"{name} is missing")
     written = source.texts.get(path)
-    given = f", not `{written}`" if written is not None else ""
+    given = f", not `{written}`" if written else ""
+    if kind == "string_type" and written is not None:
+        given += ": quote it"
     wanted = _WANTED.get(kind) or detail["msg"].removeprefix("Value error, ")
-    code = "wrong-value" if kind in ("greater_than_equal", "finite_number") else "wrong-type"
-    code = code if kind in _WANTED else "wrong-value"
+    wanted = wanted.removeprefix("Input should be ")
+    code = "wrong-type" if kind in _WANTED and kind not in _VALUES else "wrong-value"
     return Problem(source.value(path), "error", code, f"{name} must be {wanted}{given}")
 
 

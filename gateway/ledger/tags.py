@@ -20,7 +20,7 @@ from pydantic import RootModel
 from common.problems import Place, Problem
 from common.source import read_file
 from gateway.config.config import Config
-from gateway.ledger.strict import Text, did_you_mean, fit, prices_in
+from gateway.ledger.strict import Text, did_you_mean, fit, of_this_machine, prices_in
 from gateway.records.counters import Served
 from gateway.records.rollups import NOBODY
 
@@ -114,10 +114,8 @@ def recipe_files(folder: Path) -> list[Path]:
 
 def read_map(path: Path) -> tuple[Mapping[str, Tag], tuple[Problem, ...]]:
     """The local map: recipe, deployment or model group -> ROI profile. No file: no tags."""
-    if not path.exists():
-        return {}, ()
-    source = read_file(str(path))
-    if not source.data and not source.problems:
+    source = of_this_machine(path)
+    if source is None:
         return {}, ()
     fitted, problems = fit(_Map, source)
     if fitted is None:
