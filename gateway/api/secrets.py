@@ -21,6 +21,7 @@ _MIN_LENGTH = 4
 def secrets_of(config: Config) -> frozenset[str]:
     """Every secret value that a Config holds."""
     found = {config.master_key, *(key.key for key in config.client_keys)}
+    found |= {slot.key for slot in config.slots.values()}
     for deployment in config.deployments:
         found.add(deployment.api_key)
         for params in (deployment.litellm_params, deployment.defaults, deployment.fixed):

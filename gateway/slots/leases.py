@@ -33,6 +33,7 @@ class Leases:
 
     def __init__(self, renew_s: float = RENEW_S) -> None:
         self.renew_s = renew_s
+        self.lost = 0  # renewals that were told so
         self._controls: dict[tuple[str, str | None], Control] = {}
         self._held: set[Lease] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -97,8 +98,9 @@ class Leases:
             except Unreachable:
                 await asyncio.sleep(self.renew_s / (_TRIES + 1))
                 continue
-            for lease in (held[name] for name in lost if name in held):
+            for lease in [held[name] for name in lost if name in held]:
                 lease.lost = True
+                self.lost += 1
                 _log.warning("lease lost", id=lease.holder, recipe=lease.granted.recipe)
             return
 
