@@ -73,6 +73,8 @@ def _problems(model: type[BaseModel], detail: ErrorDetails, source: Source) -> I
             said += f", not `{written}`" if written is not None else ", not a list or a mapping"
         if kind == "string_type" and written is not None:
             said += ": quote it"
+        elif kind in ("int_type", "float_type") and str(written).isdigit():
+            said += " in quotes: leave them out"
         code = "wrong-type" if kind in _WANTED else "wrong-value"
         yield problem(source.value(path), code, said)
 

@@ -61,7 +61,8 @@ def load_source(
     given, problems = fit(RecipeFile, source)
     if given is None:
         return None, in_order(problems)
-    found = [*rules.of_the_file(given, source, profiles)]
+    in_drafts = Path(source.file).parent != folder
+    found = [*rules.of_the_file(given, source, profiles, in_drafts=in_drafts)]
     block, floor_gib, more = named(given, folder, source)
     found += more
     if block is None:

@@ -26,11 +26,11 @@ _OWN: Final = {key for row in DEFAULTS.values() for key in (*row.needs, *row.may
 
 
 def of_the_file(
-    given: RecipeFile, source: Source, profiles: Mapping[str, Profile]
+    given: RecipeFile, source: Source, profiles: Mapping[str, Profile], *, in_drafts: bool
 ) -> Iterator[Problem]:
     """What needs only the file itself."""
     yield from _identity(given, source)
-    yield from _lifecycle(given, source, profiles)
+    yield from _lifecycle(given, source, profiles, in_drafts=in_drafts)
     yield from _other_engines(given, source)
     yield from _texts(source)
     for name in given.env:
@@ -53,7 +53,8 @@ def of_the_recipe(recipe: Recipe) -> Iterator[Problem]:
 
 
 def _identity(given: RecipeFile, source: Source) -> Iterator[Problem]:
-    for path, name in ((("id",), given.id), *((("aliases", i), a) for i, a in _each(given))):
+    aliases: list[tuple[Path, str]] = [(("aliases", i), a) for i, a in enumerate(given.aliases)]
+    for path, name in (("id",), given.id), *aliases:
         if not ID.fullmatch(name):
             said = f"`{name}` must be small letters, digits and . _ - between them"
             yield problem(source.value(path), "id-format", said)
@@ -63,15 +64,10 @@ def _identity(given: RecipeFile, source: Source) -> Iterator[Problem]:
         yield problem(source.value(("id",)), "id-file", said)
 
 
-def _each(given: RecipeFile) -> Iterator[tuple[int, str]]:
-    yield from enumerate(given.aliases)
-
-
 def _lifecycle(
-    given: RecipeFile, source: Source, profiles: Mapping[str, Profile]
+    given: RecipeFile, source: Source, profiles: Mapping[str, Profile], *, in_drafts: bool
 ) -> Iterator[Problem]:
     """1. A draft stands in drafts/, and nothing else does. 2. What is no draft has an identity."""
-    in_drafts = PurePath(source.file).parent.name == "drafts"
     if (given.lifecycle == "draft") != in_drafts:  # 1
         said = "drafts stand in drafts/, and nothing else does: `serving recipe promote` moves it"
         yield problem(source.value(("lifecycle",)), "draft-place", said)

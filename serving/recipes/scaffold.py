@@ -36,7 +36,7 @@ _BLOCKS: Final[Mapping[EngineName, str]] = {
     ),
     "embedded": 'model: "{{models}}/{lab}/{slug}.gguf"\nembedded: {{threads: 1, parallel: 2}}\n',
 }
-_FILE: Final = """# Scaffolded: to be filled in, and tried with `serving slot up ID --dry-run` before it is promoted.
+_FILE: Final = """# Scaffolded: fill in, and try it (`serving slot up ID --dry-run`) before it is promoted.
 id: {id}
 name: {name} ({engine})
 catalog_id: {catalog}
@@ -52,7 +52,7 @@ tags: []
 """
 
 
-_SERVICE: Final = """# What the recipe runner starts in its container. Doubled braces are braces of the command.
+_SERVICE: Final = """# What the recipe runner starts. Doubled braces are braces of the command.
 recipe_version: "1"
 name: {name}
 model: {catalog}
