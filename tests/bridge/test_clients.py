@@ -16,15 +16,9 @@ import openai
 import pytest
 
 from tests.bridge.conftest import Start
+from tests.clients.claude import ANSWER, TOOL, ask, claude, whole_and_streamed
 from tests.harness import Running
 from tests.node import TESTER_KEY, Elsewhere, Node, member
-
-ANSWER = "Hello, this is a scripted answer."
-TOOL: Any = {
-    "name": "get_weather",
-    "description": "Weather in a city",
-    "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
-}
 
 
 @pytest.fixture
@@ -35,35 +29,13 @@ async def node(llama: Elsewhere, bridged: Start) -> AsyncIterator[Running]:
         yield running
 
 
-def claude(node: Running) -> anthropic.AsyncAnthropic:
-    base = node.client.base_url.removesuffix("/v1")
-    return anthropic.AsyncAnthropic(base_url=base, api_key=TESTER_KEY, max_retries=0)
-
-
 def gpt(node: Running) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=node.client.base_url, api_key=TESTER_KEY, max_retries=0)
 
 
-def ask(text: str, **more: Any) -> dict[str, Any]:
-    messages = [{"role": "user", "content": text}]
-    return {"model": "chat", "max_tokens": 64, "messages": messages, **more}
-
-
 async def test_anthropic_whole_and_streamed(node: Running) -> None:
-    async with claude(node) as api:
-        whole = await api.messages.create(**ask("hi"))
-        async with api.messages.stream(**ask("hi")) as stream:
-            text = "".join([part async for part in stream.text_stream])
-            final = await stream.get_final_message()
-        records = await node.records(2)
+    records = await whole_and_streamed(node)
 
-    assert "".join(b.text for b in whole.content if b.type == "text") == ANSWER
-    assert text == ANSWER
-    assert (whole.stop_reason, final.stop_reason) == ("end_turn", "end_turn")
-    assert [r["completion_tokens"] for r in records] == [
-        whole.usage.output_tokens,
-        final.usage.output_tokens,
-    ]
     assert [r["deployment"] for r in records] == ["llama", "llama"]
 
 

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.bridging import bridge_process, sender
 from tests.failover.bench import Result, play
-from tests.failover.bridging import bridge_process, sender
 from tests.failover.pace import FACTOR, loop_maker
 from tests.failover.scenarios import ADDED, SCENARIOS
 from tests.failover.table import table

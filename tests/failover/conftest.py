@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.failover.bridging import bridge_process
+from tests.bridging import bridge_process
 from tests.failover.pace import loop_maker
 
 

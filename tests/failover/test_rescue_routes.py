@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.bridging import sender
 from tests.engine import FakeEngine
 from tests.engine_answers import Pause
 from tests.engine_says import Say
-from tests.failover.bridging import sender
 from tests.failover.carried import BOTH_WAYS, SENT, breaks, carries_on, pair, whole
 from tests.failover.pace import LoopClock
 from tests.failover.reply import TOKENS, WHOLE, WORDS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.bridging import sender
 from tests.failover.bench import play
-from tests.failover.bridging import sender
 from tests.failover.scenarios import ADDED, SCENARIOS, Scenario
 
 

@@ -1,4 +1,4 @@
-"""The bridge's process for the cells that are translated: started once, and waited for."""
+"""The bridge's real process, started once for many tests: loading the library takes seconds."""
 
 from __future__ import annotations
 
