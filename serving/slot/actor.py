@@ -32,6 +32,7 @@ from serving.slot.step import step
 _log = structlog.get_logger("slot")
 _TAIL_LINES = 20
 _BACK_S = 3
+_ADOPTED_S = 5.0  # an engine found after its time was over may have become ready long ago
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +259,8 @@ class Actor:
     async def _adopted(self, found: events.FoundRecipe, run: int) -> None:
         if not found.ready:
             try:
-                await self.room.until_ready(self.shelf.every[found.recipe], self._said)
+                recipe = self.shelf.every[found.recipe]
+                await self.room.until_ready(recipe, self._said, at_least_s=_ADOPTED_S)
             except CannotStart as error:
                 self._failed(run, str(error))
                 return

@@ -46,6 +46,7 @@ class Holder:
         self._process = process
         self._stops = stops
         self._logs = logs
+        self._kept = False
 
     async def ended(self) -> str:
         """How it ended, at once when it does."""
@@ -141,8 +142,9 @@ class Holder:
 
     async def keep_log(self) -> None:
         """Save what its container has said, before anything is removed."""
-        if self._logs is None or not self.mark.log:
+        if self._logs is None or not self.mark.log or self._kept:
             return
+        self._kept = True
         with contextlib.suppress(DockerFailed, OSError):
             if await self._docker.left(self.mark.containers):
                 await self._docker.output(self._logs, log=Path(self.mark.log))

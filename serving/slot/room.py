@@ -191,10 +191,13 @@ class Room:
             logs=launched.logs if launched else None,
         )
 
-    async def until_ready(self, recipe: Recipe, said: Callable[[str], None]) -> None:
+    async def until_ready(
+        self, recipe: Recipe, said: Callable[[str], None], at_least_s: float = 0.0
+    ) -> None:
         """Return once the holder serves the recipe. CannotStart: it ended, is wrong, or too late.
 
-        The time counts from its start, also for one that was adopted while it loaded.
+        The time counts from its start, also for one that was adopted while it loaded: that one is
+        looked at for `at_least_s`.
         """
         assert self.holder is not None  # noqa: S101 - start and adoption have set it
         holder, limit_s = self.holder, self.start_timeout_s(recipe)
@@ -202,7 +205,7 @@ class Room:
         ready = asyncio.create_task(
             probe.until_ready(self.target(recipe), said, lambda: stranger(holder.mark))
         )
-        left_s = max(1.0, limit_s - (time.time() - holder.mark.began))
+        left_s = max(at_least_s, limit_s - (time.time() - holder.mark.began))
         try:
             done, _ = await asyncio.wait(
                 {ended, ready}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
