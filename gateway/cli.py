@@ -53,6 +53,10 @@ def _run(args: argparse.Namespace) -> int:  # noqa: PLR0911 -- one for each comm
             from gateway import cli_routes
 
             return cli_routes.routes(args)
+        case "aliases":
+            from gateway import cli_aliases
+
+            return cli_aliases.aliases(args)
         case "explain":
             from gateway import cli_explain
 
@@ -97,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     _restart(commands.add_parser("restart", help="restart, or go back", description=_RESTART))
     _check(commands.add_parser("check", help="every problem of a file", description=_CHECK))
     _routes(commands.add_parser("routes", help="who reaches what", description=_ROUTES))
+    _aliases(commands.add_parser("aliases", help="every name", description=_ALIASES))
     _explain(commands.add_parser("explain", help="one decision", description=_EXPLAIN))
     _diff(
         commands.add_parser(
@@ -126,6 +131,8 @@ the last file that served is served again. Exit 1 then, or if the file has error
 _CHECK = "Every problem of a file at once, as file:line:column. Exit 1 if one is an error."
 _ROUTES = """For every name a client can send: the upstreams it reaches, how, and under which bound;
 then the bounded overflows of each interactive upstream. The file must be free of errors."""
+_ALIASES = """Every name a client can send: a group, an alias or a task; its group and tier; what
+serves it, or which recipe on which slot; and whether it may have that recipe loaded."""
 _EXPLAIN = """The decision for one request, without a call: its route, the candidates in order with
 reasons, who is left out and why, and the groups that follow if all of them fail."""
 _DIFF = """What an edit would change: names, reach, fallbacks, deployments, grants, settings.
@@ -184,6 +191,12 @@ def _routes(parser: argparse.ArgumentParser) -> None:
     _file(parser)
     _env(parser)
     _json(parser, "the shape is in docs/routes-json.md")
+
+
+def _aliases(parser: argparse.ArgumentParser) -> None:
+    _file(parser)
+    _env(parser)
+    _json(parser)
 
 
 def _explain(parser: argparse.ArgumentParser) -> None:

@@ -15,8 +15,9 @@ from typing import Any
 from gateway.bridge import is_there
 from gateway.cli_files import Unusable, checked, complain
 from gateway.cli_tables import print_json
-from gateway.config.config import Config, Deployment
+from gateway.config.config import ACTIVE, Config, Deployment
 from gateway.config.reach import Bound
+from gateway.config.slot_rules import may_swap
 from gateway.config.wording import bound_text
 from gateway.errors import GatewayError
 from gateway.keys import KeyRing
@@ -106,7 +107,8 @@ def _lines(route: Route, found: tuple[Step, ...]) -> Iterator[str]:
     for number, step in enumerate(found, 1):
         yield f"{number}. {step.group.name}{_how(step.stage)}; {_waits(step)}"
         for candidate in step.chosen:
-            yield f"   - {_who(candidate.deployment)}: {candidate.reason}"
+            slot = _on_slot(route, step, candidate.deployment)
+            yield f"   - {_who(candidate.deployment)}: {candidate.reason}{slot}"
         for deployment, reason in step.left_out:
             yield f"   x {_who(deployment)}: left out, {reason}"
     if not any(step.chosen for step in found):
@@ -115,6 +117,20 @@ def _lines(route: Route, found: tuple[Step, ...]) -> Iterator[str]:
         yield "no fallbacks: this task is pinned with `fallbacks: false`"
     elif len(found) == 1:
         yield "no fallbacks: if all of these fail, the client gets the error"
+
+
+def _on_slot(route: Route, step: Step, d: Deployment) -> str:
+    """What a slot means for it: nothing where it has none."""
+    if d.slot is None:
+        return ""
+    if d.recipe == ACTIVE:
+        return f"; what slot {d.slot} has loaded, which it never swaps"
+    swaps = "may be loaded for it" if _swaps(route, step, d) else "only while it is loaded"
+    return f"; recipe {d.recipe} on slot {d.slot}, {swaps}"
+
+
+def _swaps(route: Route, step: Step, d: Deployment) -> bool:
+    return may_swap(d, group=step.group.tier, name=route.tier, task=route.kind == "task")
 
 
 def _kind(route: Route) -> str:
@@ -173,11 +189,11 @@ def _data(config: Config, route: Route, found: tuple[Step, ...]) -> dict[str, An
             "tier": route.tier,
             "fallbacks": route.fallbacks,
         },
-        "steps": [_step_data(step) for step in found],
+        "steps": [_step_data(route, step) for step in found],
     }
 
 
-def _step_data(step: Step) -> dict[str, Any]:
+def _step_data(route: Route, step: Step) -> dict[str, Any]:
     return {
         "group": step.group.name,
         "tier": step.group.tier,
@@ -192,6 +208,7 @@ def _step_data(step: Step) -> dict[str, Any]:
                 "upstream": str(c.deployment.upstream),
                 "reason": c.reason,
                 "order": c.deployment.order,
+                "may_swap": _swaps(route, step, c.deployment),
             }
             for c in step.chosen
         ],

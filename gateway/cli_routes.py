@@ -37,7 +37,7 @@ def _row(reach: Reach) -> tuple[str, ...]:
     return (
         reach.name,
         reach.tier,
-        str(reach.upstream),
+        f"{reach.upstream} (may swap)" if reach.swaps else str(reach.upstream),
         how_text(reach) + (" (by grant)" if reach.tier == "burst" else ""),
         f"bounded overflow: {bound}" if reach.overflow else bound,
     )
@@ -105,6 +105,7 @@ def _route_data(reach: Reach) -> dict[str, Any]:
         "tpm": bound.tpm,
         "max_parallel_requests": bound.max_parallel_requests,
         "overflow": reach.overflow,
+        "may_swap": reach.swaps,
     }
 
 
@@ -137,9 +138,14 @@ def _deployment_data(config: Config, d: Deployment, table: Sequence[Reach]) -> d
         "rpm": d.rpm,
         "tpm": d.tpm,
         "max_parallel_requests": d.max_parallel_requests,
+        "slot": d.slot,
+        "recipe": d.recipe,
+        "variant": d.variant,
     }
 
 
 def _upstream_data(upstream: Upstream) -> dict[str, Any]:
-    """Port 0 is a provider's own address, which the file does not name: null."""
+    """Port 0 is a provider's own address, which the file does not name: null. So is a slot's."""
+    if upstream.slot:
+        return {"host": None, "port": None, "slot": upstream.slot, "recipe": upstream.recipe}
     return {"host": upstream.host, "port": upstream.port or None}

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.api.reply import asks_anthropic, client_of, json_reply, view_of
-from gateway.config.config import Mode, TierName
+from gateway.config.config import Deployment, Mode, TierName
 from gateway.errors import NotFound
 from gateway.keys import Client
 from gateway.records.record import clean_text
@@ -29,6 +29,7 @@ class Model:
     mode: Mode
     max_input_tokens: int | None
     max_output_tokens: int | None
+    slots: tuple[dict[str, str], ...] = ()  # the slot and recipe of each member on one
 
     def openai(self, created: float) -> dict[str, Any]:
         """A row as OpenAI's clients read it. `max_model_len` is vLLM's word for the window."""
@@ -47,7 +48,11 @@ class Model:
             }
         if self.max_output_tokens is not None:
             row["max_output_tokens"] = self.max_output_tokens
-        return row
+        return row | self._on_slots()
+
+    def _on_slots(self) -> dict[str, Any]:
+        """What the file knows; what is loaded now is the control plane's to say."""
+        return {"slots": list(self.slots)} if self.slots else {}
 
     def anthropic(self, created: float) -> dict[str, Any]:
         """A row as Anthropic's clients read it."""
@@ -61,6 +66,7 @@ class Model:
             "max_tokens": self.max_output_tokens,
             "tier": self.tier,
             "mode": self.mode,
+            **self._on_slots(),
         }
 
 
@@ -96,7 +102,13 @@ def model_of(table: RouteTable, route: Route) -> Model:
         mode=members[0].mode,
         max_input_tokens=max(windows, default=None),
         max_output_tokens=max(outputs, default=None),
+        slots=tuple(_on_slot(member) for member in members if member.slot is not None),
     )
+
+
+def _on_slot(member: Deployment) -> dict[str, str]:
+    found = {"slot": member.slot, "recipe": member.recipe, "variant": member.variant}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 async def list_models(request: Request) -> Response:

@@ -140,6 +140,8 @@ def _deployments(view: View) -> list[dict[str, Any]]:
             row |= {
                 "upstream": str(deployment.upstream),
                 "served_name": deployment.served_name,
+                "slot": deployment.slot,
+                "recipe": deployment.recipe,
                 "rpm": deployment.rpm,
                 "tpm": deployment.tpm,
                 "max_parallel_requests": deployment.max_parallel_requests,

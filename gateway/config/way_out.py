@@ -94,6 +94,11 @@ def _about_entry(config: Config, deployment: Deployment) -> Iterator[str]:
     capped = deployment.rpm is not None or deployment.max_parallel_requests is not None
     if tier == "background" and capped:
         yield "The bound of this entry is not hard there."
+    if deployment.slot is not None:
+        yield (
+            f"On slot {deployment.slot} here, recipe {deployment.recipe}: there it needs an\n"
+            "api_base, and nothing loads its recipe."
+        )
     if tier == "burst":
         yield "Any client may name this group there: it is no longer reached by fallback only."
 

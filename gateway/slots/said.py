@@ -112,14 +112,14 @@ def no_lease(refused: Refused, slot: Slot, random: Random) -> Verdict:
         kind="slot",
         status=_FAULTS.get(refused.code, 503),
         code=f"slot_{refused.code}",
-        message=without_inner(refused.message)[:_MAX_TEXT] or _WORDS[refused.code],
+        message=without_inner(refused.message)[:_MAX_TEXT] or WORDS[refused.code],
         retry_after_s=None if after is None else max(1.0, math.ceil(after)),
         outcome=f"slot-{refused.code.replace('_', '-')}",
         stays=swap and not slot.burst_bridges_swap,
     )
 
 
-_WORDS: Final = {
+WORDS: Final = {
     "loading": "the model is being loaded: try again later",
     "swapping": "the slot loads another model first: try again later",
     "not_loaded": "the model is not loaded, and this name does not have it loaded",

@@ -1,4 +1,4 @@
-"""A request on a slot: a lease, the engine that it names, and the lease back once, on every path."""
+"""A request on a slot: a lease, the engine that it names, and the lease back, once, each time."""
 
 from __future__ import annotations
 
