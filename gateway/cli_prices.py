@@ -88,7 +88,7 @@ def _changed(old: PriceList, args: argparse.Namespace, given: Price) -> tuple[Pr
         return overridden(old, Override(grain, key, given)), f"{amounts} for {grain} {key}"
     day = args.since or datetime.now(UTC).date()
     changed = from_day(old, given, day)
-    last = next(span.last for span in changed.history if span.first == day)
-    until = "" if last is None else f" to {last}"
+    later = next(span.until for span in changed.history if span.first == day)
+    until = "" if later is None else f" until {later}, when another takes over"
     default = "; the default too, for days before" if old == PriceList() else ""
     return changed, f"{amounts} from {day}{until}{default}"

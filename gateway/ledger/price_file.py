@@ -96,20 +96,21 @@ def _price(block: _Price) -> Price:
 
 
 def _span(block: _Span) -> Span:
-    last = None if block.to is None else date.fromisoformat(block.to)
-    return Span(date.fromisoformat(block.first), last, _price(block))
+    until = None if block.to is None else date.fromisoformat(block.to)
+    return Span(date.fromisoformat(block.first), until, _price(block))
 
 
 def _faults(roi: str, block: _Profile, source: Source) -> Iterator[Problem]:
     """What is wrong between values that each are right."""
     spans = sorted(enumerate(map(_span, block.history)), key=lambda item: item[1].first)
     for i, span in spans:
-        if span.last is not None and span.last < span.first:
-            said = f"`to` ({span.last}) is before `from` ({span.first})"
+        if span.until is not None and span.until <= span.first:
+            said = f"`to` ({span.until}) is not after `from` ({span.first}): it is the first day "
+            said += "that the price no longer holds on"
             at = source.value((roi, "history", i, "to"))
             yield Problem(at, "error", "wrong-value", said)
     for (_, one), (i, two) in pairwise(spans):
-        if one.last is None or one.last >= two.first:
+        if one.until is None or one.until > two.first:
             said = f"this begins on {two.first}, and the price from {one.first} still holds then: "
             at = source.value((roi, "history", i))
             yield Problem(at, "error", "overlap", said + "a day has one price, so set its `to`")
@@ -132,7 +133,7 @@ def _data(prices: PriceList) -> dict[str, Any]:
         "history": [
             {
                 "from": span.first.isoformat(),
-                "to": None if span.last is None else span.last.isoformat(),
+                "to": None if span.until is None else span.until.isoformat(),
                 **_numbers(span.price),
             }
             for span in prices.history

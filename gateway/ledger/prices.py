@@ -2,7 +2,7 @@
 
 A day's price is the first of these that there is:
     1. the override of the finest grain: of the day, of its month, of its quarter, of its year
-    2. the entry of the history that the day falls into; both its dates are part of it
+    2. the entry of the history that holds then: from its `from` on, until the day before its `to`
     3. the default, an assumption about days that nobody dated
 Money is Decimal and never a float: 0.1 + 0.2 is 0.3 here.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date
 from decimal import Decimal
 from typing import Final, Literal, get_args
 
@@ -29,7 +29,6 @@ _KEYS: Final[Mapping[Grain, Callable[[date], str]]] = {
 EXAMPLES: Final[Mapping[Grain, str]] = {
     grain: key(date(2026, 11, 30)) for grain, key in _KEYS.items()
 }
-_A_DAY: Final = timedelta(days=1)
 _MILLION: Final = Decimal(1_000_000)
 
 
@@ -47,14 +46,14 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A price from one day to another, both included; no last day: until now and on."""
+    """A price from its first day until another price takes over; None: until now and on."""
 
     first: date
-    last: date | None
+    until: date | None  # the first day that it no longer holds on
     price: Price
 
     def holds(self, day: date) -> bool:
-        return self.first <= day and (self.last is None or day <= self.last)
+        return self.first <= day and (self.until is None or day < self.until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ def from_day(prices: PriceList, price: Price, day: date) -> PriceList:
     """
     later = min((span.first for span in prices.history if span.first > day), default=None)
     kept = tuple(_before(prices.history, day, later))
-    spans = (*kept, Span(day, None if later is None else later - _A_DAY, price))
+    spans = (*kept, Span(day, later, price))
     first = prices.default is None and not prices.history
     return replace(
         prices,
@@ -133,7 +132,7 @@ def _before(history: tuple[Span, ...], day: date, later: date | None) -> Iterato
         if later is not None and span.first >= later:
             yield span
         elif span.first < day:
-            yield replace(span, last=day - _A_DAY) if span.holds(day) else span
+            yield replace(span, until=day) if span.holds(day) else span
 
 
 def overridden(prices: PriceList, override: Override) -> PriceList:

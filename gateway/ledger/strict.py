@@ -12,23 +12,32 @@ from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from common.problems import Problem
 from common.source import Path, Source, read_file
 
 Fitted = TypeVar("Fitted", bound=BaseModel)
 Text = Annotated[str, Field(min_length=1)]
-Money = Annotated[Decimal, Field(ge=0, le=1_000_000_000, allow_inf_nan=False)]
+
+
+def _number(value: Any) -> Any:
+    if not isinstance(value, Decimal):
+        raise PydanticCustomError("number_type", "a number")
+    return value
+
+
+Money = Annotated[
+    Decimal, BeforeValidator(_number), Field(ge=0, le=1_000_000_000, allow_inf_nan=False)
+]
 PRICE_KEYS: Final = ("in_per_m", "out_per_m", "price", "prices", "pricing")
 
 _WANTED: Final[Mapping[str, str]] = {
-    "is_instance_of": "a number, without quotes",
-    "decimal_type": "a number, without quotes",
+    "number_type": "a number, without quotes",
     "finite_number": "a finite number",
     "greater_than_equal": "0 or more",
-    "less_than_equal": "dollars for a million tokens",
+    "less_than_equal": "a billion dollars or less",
     "string_type": "text",
     "string_too_short": "text that is not empty",
     "list_type": "a list",

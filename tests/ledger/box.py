@@ -37,7 +37,7 @@ PRICES: dict[str, Any] = {
     "glm-5.3": {
         "default": {"in_per_m": 0.5, "out_per_m": 2},
         "history": [
-            {"from": "2026-09-10", "to": "2026-09-20", "in_per_m": 0.6, "out_per_m": 2.2},
+            {"from": "2026-09-10", "to": "2026-09-21", "in_per_m": 0.6, "out_per_m": 2.2},
             {"from": "2026-09-21", "to": None, "in_per_m": 0.7, "out_per_m": 2.4},
         ],
         "overrides": [{"grain": "day", "key": "2026-09-30", "in_per_m": 0.35, "out_per_m": 1.2}],
@@ -101,3 +101,15 @@ def count(folder: Path, records: list[Record], *, log: bool = True) -> None:
     if log:
         with path.open("ab") as file:
             file.writelines(msgspec.json.encode(one) + b"\n" for one in records)
+
+
+def older(folder: Path) -> None:
+    """usage.json as a release before recipes left it."""
+    path = folder / "run/usage.json"
+    data: dict[str, Any] = json.loads(path.read_text())
+    del data["served_since"]
+    for ledger in (data["lifetime"], *data["days"].values()):
+        del ledger["served"]
+        for tokens in (ledger["total"], *ledger["models"].values()):
+            del tokens["estimated_tokens"]
+    path.write_text(json.dumps(data))

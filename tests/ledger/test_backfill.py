@@ -22,19 +22,6 @@ from tests.cli.conftest import Gateway, Golden
 from tests.ledger import box
 
 
-def older(folder: Path) -> dict[str, Any]:
-    """usage.json as a release before recipes left it."""
-    path = folder / "run/usage.json"
-    data: dict[str, Any] = json.loads(path.read_text())
-    del data["served_since"]
-    for ledger in (data["lifetime"], *data["days"].values()):
-        del ledger["served"]
-        for tokens in (ledger["total"], *ledger["models"].values()):
-            del tokens["estimated_tokens"]
-    path.write_text(json.dumps(data))
-    return data
-
-
 def served(folder: Path) -> dict[str, Any]:
     book: dict[str, Any] = json.loads((folder / "run/usage.json").read_text())
     return book
@@ -44,7 +31,7 @@ def test_an_older_file_is_read_on_and_its_days_are_a_row_of_their_own(
     gateway: Gateway, folder: Path, golden: Golden
 ) -> None:
     box.count(folder, box.month()[:5])
-    older(folder)
+    box.older(folder)
     (folder / "run/activity.jsonl").unlink()
     box.count(folder, box.month()[5:])
 
@@ -62,7 +49,7 @@ def test_backfill_makes_of_an_older_file_what_a_new_one_would_be(
     box.count(folder, box.month())
     new = served(folder)
     cost = gateway("usage", "--cost", "--json").out
-    older(folder)
+    box.older(folder)
 
     ran = gateway("usage", "backfill")
     once = served(folder)
@@ -83,7 +70,7 @@ def test_backfill_makes_of_an_older_file_what_a_new_one_would_be(
 
 def test_what_the_log_no_longer_holds_stays_as_it_is(gateway: Gateway, folder: Path) -> None:
     box.count(folder, box.month())
-    older(folder)
+    box.older(folder)
     log = folder / "run/activity.jsonl"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[3:]))
 

@@ -74,8 +74,8 @@ def test_a_new_price_changes_no_day_before_it(
     if made and day < first:
         assert in_force(after, day) == in_force(before, day)
     for one, two in pairwise(after.history):
-        assert one.last is not None
-        assert one.first <= one.last < two.first
+        assert one.until is not None
+        assert one.first < one.until <= two.first
 
 
 @given(changes, st.lists(st.tuples(st.sampled_from(GRAINS), days, prices), max_size=8), days)
@@ -114,9 +114,9 @@ def test_nothing_else_is_one(text: str) -> None:
     assert all(is_key(grain, example) for grain, example in EXAMPLES.items())
 
 
-def test_both_days_of_a_span_are_part_of_it() -> None:
+def test_a_price_holds_until_the_day_before_the_next_takes_over() -> None:
     price = Price(Decimal(1), Decimal(2))
-    listed = PriceList(history=(Span(date(2026, 3, 1), date(2026, 3, 31), price),))
+    listed = PriceList(history=(Span(date(2026, 3, 1), date(2026, 4, 1), price),))
 
     held = [day for n in range(60) if in_force(listed, day := date(2026, 2, 20) + timedelta(n))]
 
