@@ -148,6 +148,7 @@ def _roi_new(args: argparse.Namespace, folder: Path) -> int:
     if profile.id in known:
         raise Unusable(f"the ROI profile '{profile.id}' is there: `serving recipe roi` sets it")
     cost = {"in_per_m": _number("in", given), "out_per_m": _number("out", given)}
+    lifecycle.with_roi(recipe, profile.id)  # what cannot be set in the end is refused before it
     old = prices.read_prices(file)
     new = prices.with_price(old, profile.id, today=_today(), **cost)
     identities = folder / roi.FILE

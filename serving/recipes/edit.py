@@ -13,9 +13,11 @@ from common.problems import has_errors
 from common.source import read
 from serving.errors import Unusable
 
+# Quoted or plain; a `#` begins a comment only after a blank.
 _VALUE: Final = (
-    r"""[ \t]*(?:"(?:[^"\\\r\n]|\\.)*"|'(?:[^'\r\n]|'')*'|[^#\s](?:[^#\r\n]|(?<!\s)#)*?)?"""
+    r"""(?:[ \t]*(?:"(?:[^"\\\r\n]|\\.)*"|'(?:[^'\r\n]|'')*'|[^\s#](?:[^#\r\n]|(?<=\S)#)*?))?"""
 )
+_END: Final = r"(?P<end>(?:[ \t]+#[^\r\n]*|[ \t]*))(?=\r?$)"
 
 
 def with_keys(text: str, wanted: Mapping[str, str], *, after: str) -> str:
@@ -34,9 +36,7 @@ def with_keys(text: str, wanted: Mapping[str, str], *, after: str) -> str:
 
 
 def _with_key(text: str, key: str, value: str, after: str) -> str:
-    line = re.compile(
-        rf"^{re.escape(key)}:{_VALUE}(?P<end>[ \t]*(?:#[^\r\n]*)?)(?=\r?$)", re.MULTILINE
-    )
+    line = re.compile(rf"^{re.escape(key)}:{_VALUE}{_END}", re.MULTILINE)
     if line.search(text):
         return line.sub(lambda found: f"{key}: {value}{found['end']}", text, count=1)
     above = re.compile(rf"^{re.escape(after)}:[^\r\n]*(?P<end>\r?\n|\Z)", re.MULTILINE)

@@ -61,5 +61,9 @@ def set_roi(recipe: Recipe, folder: Path, roi_id: str) -> None:
             f"the ROI profile '{roi_id}' is not in {folder / roi.FILE}"
             f"{did_you_mean(roi_id, profiles)}: `serving recipe roi-new` adds one"
         )
-    path = Path(recipe.file)
-    write_text(path, with_keys(read_text(path), {"roi_profile": roi_id}, after="lifecycle"))
+    write_text(Path(recipe.file), with_roi(recipe, roi_id))
+
+
+def with_roi(recipe: Recipe, roi_id: str) -> str:
+    """The recipe's file with this cloud identity. Raises Unusable where a line cannot say it."""
+    return with_keys(read_text(Path(recipe.file)), {"roi_profile": roi_id}, after="lifecycle")

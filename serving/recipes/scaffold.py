@@ -36,7 +36,7 @@ _BLOCKS: Final[Mapping[EngineName, str]] = {
     ),
     "embedded": 'model: "{{models}}/{lab}/{slug}.gguf"\nembedded: {{threads: 1, parallel: 2}}\n',
 }
-_FILE: Final = """# Scaffolded: fill in, and try it (`serving slot up ID --dry-run`) before it is promoted.
+_FILE: Final = """# Scaffolded: fill in, try with `serving slot up ID --dry-run`, then promote.
 id: {id}
 name: {name} ({engine})
 catalog_id: {catalog}

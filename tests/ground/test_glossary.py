@@ -23,6 +23,7 @@ FOREIGN: dict[str, frozenset[str]] = {
         {"aws_bedrock_runtime_endpoint", "aws_sts_endpoint", "s3_endpoint_url"}
     ),
     "gateway/config/params.py": frozenset({"guided_decoding_backend"}),  # an engine's own parameter
+    "serving/recipes/schema.py": frozenset({"moe_backend"}),  # the recipe format's own field
     "compose/sglang-glm.yaml": frozenset({"backend"}),  # SGLang's flags
     "serving/embeddings/app.py": frozenset({"ThreadPoolExecutor"}),  # Python's own
     "serving/embeddings/lane.py": frozenset({"ThreadPoolExecutor"}),
