@@ -58,11 +58,13 @@ class Control:
         _, _, body = await self._call("DELETE", f"/api/slot/lease/{lease}", None, _QUICK_S)
         return str(_field(body, "ended", str))
 
-    async def renew(self, held: Mapping[str, str]) -> Sequence[str]:
-        """Renew leases (lease -> recipe); those that are lost. Raises Unreachable."""
-        rows = [{"lease": lease, "recipe": recipe} for lease, recipe in held.items()]
+    async def renew(self, rows: Sequence[Mapping[str, str]]) -> Sequence[str]:
+        """Renew leases, each by `lease`, `recipe` and `holder`; those that are lost.
+
+        A control plane that has begun anew takes them over. Raises Unreachable.
+        """
         status, _, body = await self._call(
-            "POST", "/api/slot/lease/renew", {"leases": rows}, _QUICK_S
+            "POST", "/api/slot/lease/renew", {"leases": list(rows)}, _QUICK_S
         )
         if status != 200:
             raise Unreachable(f"status {status} to a renewal")

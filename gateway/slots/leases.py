@@ -27,6 +27,14 @@ class Lease:
         self.lost = False
         self.ending: asyncio.Task[str] | None = None
 
+    def row(self) -> dict[str, str]:
+        """What a renewal says of it."""
+        return {
+            "lease": self.granted.lease,
+            "recipe": self.granted.recipe,
+            "holder": self.holder,
+        }
+
 
 class Leases:
     """Every lease of the process, whatever revision of the file its request began with."""
@@ -94,7 +102,7 @@ class Leases:
             if not held:
                 return
             try:
-                lost = await control.renew({k: x.granted.recipe for k, x in held.items()})
+                lost = await control.renew([lease.row() for lease in held.values()])
             except Unreachable:
                 await asyncio.sleep(self.renew_s / (_TRIES + 1))
                 continue

@@ -13,6 +13,7 @@ from gateway.config.config import (
     Deployment,
     Pin,
     Revision,
+    Slot,
     TierName,
     TierRule,
     Upstream,
@@ -26,12 +27,16 @@ RULES: Mapping[TierName, TierRule] = {
     "burst": TierRule(max_wait_s=0.0, max_waiting=0),
 }
 FILE = "config.yaml"
+PLANE = "http://127.0.0.1:8767"
 
 
 def member(group: str, at: str, n: int = 0, **settings: Any) -> Deployment:
-    """A deployment of a group at "host:port". Its place is a line of its own."""
+    """A deployment of a group at "host:port" or "slot/recipe". Its place is a line of its own."""
     host, _, port = at.partition(":")
+    slot, _, recipe = at.partition("/")
     name = settings.pop("served_name", f"{group}-model")
+    if recipe:
+        settings |= {"slot": slot, "recipe": recipe}
     return Deployment(
         id=f"{group}@{at}/{name}" + (f"#{n}" if n else ""),
         group=group,
@@ -39,8 +44,8 @@ def member(group: str, at: str, n: int = 0, **settings: Any) -> Deployment:
         provider="hosted_vllm",
         served_name=name,
         mode=settings.pop("mode", "chat"),
-        upstream=Upstream(host, int(port or 8000)),
-        api_base=f"http://{at}/v1",
+        upstream=Upstream.on_slot(slot, recipe) if recipe else Upstream(host, int(port or 8000)),
+        api_base=None if recipe else f"http://{at}/v1",
         relays=settings.pop("relays", frozenset({"chat", "completions"})),
         **settings,
     )
@@ -67,6 +72,7 @@ def config(
         tier_rules=RULES,
         aliases={name: Alias(name=name, group=g) for name, g in (aliases or {}).items()},
         pins=named,
+        slots={d.slot: Slot(name=d.slot, url=PLANE) for d in members if d.slot is not None},
         **settings,
     )
 

@@ -13,7 +13,7 @@ from gateway.config.config import Config, Deployment
 from gateway.config.isolation import reaches
 from gateway.config.load import load_text
 from tests.isolation.build import codes
-from tests.isolation.strategies import configs
+from tests.isolation.strategies import configs, places, swaps, tier_of
 from tests.isolation.walk import walk
 
 PAGE = (Path(__file__).parents[2] / "docs" / "isolation.md").read_text()
@@ -43,6 +43,7 @@ def written(made: Config) -> bytes:
                 p.task: {"model": p.group, "fallbacks": p.fallbacks} for p in made.pins.values()
             },
             "overflow_max_parallel": made.overflow_max_parallel,
+            "slots": {name: {"url": slot.url} for name, slot in made.slots.items()},
         },
     }
     return yaml.safe_dump(_without_none(file), sort_keys=False).encode()
@@ -57,6 +58,7 @@ def _entry(d: Deployment) -> dict[str, Any]:
             "api_base": d.api_base,
             **{name: getattr(d, name) for name in caps},
         },
+        "model_info": {name: getattr(d, name) for name in ("slot", "recipe", "swap")},
     }
 
 
@@ -92,19 +94,19 @@ def test_what_a_file_without_errors_can_reach_is_what_its_router_does(made: Conf
 
 
 def _is_isolated(served: Config, can: set[tuple[str, str]]) -> None:
-    """No background, auxiliary or task name on an interactive upstream but by bounded overflow."""
+    """No background, auxiliary or task name where people are served but by bounded overflow."""
     by_id = {d.id: d for d in served.deployments}
-    tiers = {**served.tiers, **{a.name: served.tiers[a.group] for a in served.aliases.values()}}
-    guarded = {d.upstream for d in served.deployments if served.tiers[d.group] == "interactive"}
-    people = {d for name, d in can if tiers.get(name) == "interactive"}
-    inside = {
-        d
-        for name, d in can
-        if tiers.get(name) not in ("interactive", "burst") and by_id[d].upstream in guarded
-    }
-    assert not inside & people
-    for upstream in guarded:
-        caps = [by_id[d] for d in inside if by_id[d].upstream == upstream]
+    own = [d for d in served.deployments if served.tiers[d.group] == "interactive"]
+    guarded = frozenset[str]().union(*(places(d) for d in own))
+    people = {d for name, d in can if tier_of(name, served) == "interactive"}
+    others = [(n, by_id[d]) for n, d in can if tier_of(n, served) not in ("interactive", "burst")]
+    inside = {d.id: d for _, d in others if places(d) & guarded}
+    assert not inside.keys() & people
+    for place in guarded:
+        caps = [d for d in inside.values() if place in places(d)]
         assert all(d.rpm and d.max_parallel_requests for d in caps)
         total = sum(d.max_parallel_requests or 0 for d in caps)
         assert total <= served.overflow_max_parallel
+    for name, d in others:
+        if swaps(d, name, served):
+            assert not any(p.slot == d.slot and p.recipe != d.recipe for p in own)

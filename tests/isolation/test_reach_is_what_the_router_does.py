@@ -7,10 +7,13 @@ from hypothesis import given, settings
 from gateway.config.config import Config
 from gateway.config.isolation import reaches
 from tests.isolation.build import problems
-from tests.isolation.strategies import configs
+from tests.isolation.strategies import configs, places, swaps, tier_of
 from tests.isolation.walk import walk
 
-OVERFLOW_CODES = {"unbounded-overflow", "overflow-not-own", "overflow-sum", "task-on-interactive"}
+OVERFLOW_CODES = {
+    *("unbounded-overflow", "overflow-not-own", "overflow-sum"),
+    *("task-on-interactive", "swap-interactive"),
+}
 
 
 @settings(max_examples=150, deadline=None)
@@ -52,28 +55,34 @@ def test_check_finds_an_unbounded_overflow_exactly_where_the_router_can_take_one
 def _breaches(made: Config) -> bool:
     """Design section 4, spelled out over what the router was seen to do.
 
-    A background, auxiliary or task name is on an interactive upstream through a deployment that
-    lacks a cap or that interactive names use, or all such caps on one upstream are too many.
+    A background, auxiliary or task name is where interactive names are served through a deployment
+    that lacks a cap or that interactive names use, or all such caps in one place are too many; or
+    it may swap a slot away from another recipe that interactive names use.
     """
     reached = walk(made, overflow=True)
     by_id = {d.id: d for d in made.deployments}
-    tier_of = {**made.tiers, **{a.name: made.tiers[a.group] for a in made.aliases.values()}}
-    guarded = {d.upstream for d in made.deployments if made.tiers[d.group] == "interactive"}
-    people = {d for name, d in reached if tier_of.get(name) == "interactive"}
-    confined = {
-        d
+    own = [d for d in made.deployments if made.tiers[d.group] == "interactive"]
+    guarded = frozenset[str]().union(*(places(d) for d in own))
+    people = {d for name, d in reached if tier_of(name, made) == "interactive"}
+    others = [
+        (name, by_id[d])
         for name, d in reached
-        if tier_of.get(name, "task") in ("auxiliary", "background", "task")
-        and by_id[d].upstream in guarded
-    }
+        if tier_of(name, made) in ("auxiliary", "background", "task")
+    ]
+    confined = {d.id: d for _, d in others if places(d) & guarded}
     if any(made.tiers[pin.group] == "interactive" for pin in made.pins.values()):
         return True
-    if confined & people:
+    if confined.keys() & people:
         return True
-    if any(None in (by_id[d].rpm, by_id[d].max_parallel_requests) for d in confined):
+    if any(None in (d.rpm, d.max_parallel_requests) for d in confined.values()):
+        return True
+    if any(
+        swaps(d, name, made) and any(p.slot == d.slot and p.recipe != d.recipe for p in own)
+        for name, d in others
+    ):
         return True
     return any(
-        sum(by_id[d].max_parallel_requests or 0 for d in confined if by_id[d].upstream == upstream)
+        sum(d.max_parallel_requests or 0 for d in confined.values() if place in places(d))
         > made.overflow_max_parallel
-        for upstream in guarded
+        for place in guarded
     )
