@@ -1,7 +1,8 @@
 """Rescue: a stream that broke after content is carried on by a fallback, where the file says so.
 
     continue   the spare gets the partial text as an assistant prefix and goes on from there
-               (model_info.accepts_prefix; of completions, as the end of the prompt)
+               (model_info.accepts_prefix; of completions, as the end of the prompt), with what is
+               left of the client's limit on the answer
     replay     the spare gets the request again; what it says is passed on only after its opening
                has matched what was sent, to the character
 
@@ -19,7 +20,7 @@ import msgspec
 
 from gateway import seam
 from gateway.config.config import Config, Deployment, Dialect, RescueWay
-from gateway.dialects import ASKS_FOR_USAGE
+from gateway.dialects import ASKS_FOR_USAGE, LIMIT_FIELDS
 from gateway.exchange import Broken, Request
 from gateway.judge import EngineSaid, Verdict
 from gateway.routing.facts import Admitted
@@ -47,6 +48,7 @@ class Rescue:
     def __init__(self, request: Request, ways: tuple[RescueWay, ...]) -> None:
         self.ways = ways
         self.begun = False  # something of the second answer has gone out
+        self.sent_tokens = 0  # of the first answer, at least: an event may hold several
         self._request = request
         self._text = ""  # what the client has
         self._skip = ""  # of the second answer: its opening, to be matched and left out
@@ -88,8 +90,15 @@ class Rescue:
         self._skip = ""
         if self._request.dialect != "completions":
             prefixed |= _PREFIX_FIELDS.get(spare.engine, {})
+        prefixed |= self._what_is_left()
         fields = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in prefixed.items()}
         return msgspec.structs.replace(self._request, fields={**self._request.fields, **fields})
+
+    def _what_is_left(self) -> dict[str, int]:
+        """The client's own limits on the answer, less what it has of it; one token at least."""
+        fields = self._request.fields
+        limits = {name: json.loads(bytes(fields[name])) for name in LIMIT_FIELDS if name in fields}
+        return {k: max(1, n - self.sent_tokens) for k, n in limits.items() if isinstance(n, int)}
 
     def _prefixed(self) -> dict[str, Any] | None:
         """The field that holds the partial text; None where a text cannot be put there."""
@@ -182,6 +191,7 @@ async def carry_on(turn: Carrier, verdict: Verdict, stage: Stage, plan: Plan) ->
     rescue, trace = turn.rescue, turn.trace
     if rescue is None or not rescue.possible or verdict.kind not in ("retry", "timeout"):
         return False
+    rescue.sent_tokens = (trace.usage and trace.usage.completion_tokens) or 0
     plan.failed(stage, overflow=False)
     turn.through = rescue.join
     before = trace.usage, trace.estimated, trace.group, trace.deployment, trace.leased

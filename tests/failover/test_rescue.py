@@ -96,6 +96,40 @@ def finished_event(data: dict[str, Any]) -> bool:
     )
 
 
+@pytest.mark.parametrize(
+    ("dialect", "field"),
+    [
+        ("chat", "max_tokens"),
+        ("chat", "max_completion_tokens"),
+        ("completions", "max_tokens"),
+        ("messages", "max_tokens"),
+    ],
+)
+@pytest.mark.parametrize(("limit", "left"), [(100, 60), (40, 1), (10, 1)])
+async def test_who_goes_on_may_write_what_is_left_of_the_clients_limit(
+    dialect: str, field: str, limit: int, left: int
+) -> None:
+    node, a, b = pair(breaks(), carries_on, ways=["continue"])
+
+    async with gateway(node) as g:
+        await g.client.ask("chat", dialect=dialect, stream=True, **{field: limit})
+
+    assert a.bodies[0][field] == limit
+    assert b.bodies[0][field] == left
+
+
+async def test_an_answer_without_a_limit_goes_on_without_one_and_a_replay_keeps_it() -> None:
+    node, _, b = pair(breaks(), carries_on, ways=["continue"])
+    async with gateway(node) as g:
+        await g.client.ask("chat", stream=True)
+    again, _, c = pair(breaks(), whole(), ways=["replay"])
+    async with gateway(again) as g:
+        await g.client.ask("chat", stream=True, max_tokens=100)
+
+    assert "max_tokens" not in b.bodies[0]
+    assert c.bodies[0]["max_tokens"] == 100
+
+
 @ROUTES
 async def test_usage_that_the_client_did_not_ask_for_stays_with_the_gateway(dialect: str) -> None:
     node, *_ = pair(breaks(), carries_on)
