@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from gateway.config.refused import REFUSED_BODY_NAMES, is_refused
 from gateway.errors import BadRequest, TooLarge
+from gateway.inbound import HeaderMap, Inbound
 from gateway.routing.table import TASK_PREFIX
 
 Fields = dict[str, msgspec.Raw]
-HeaderMap = Mapping[bytes, bytes]  # names in lower case
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 _SMALL_BYTES = 16384
 _encode = msgspec.json.encode
@@ -37,10 +34,6 @@ _KINDS: dict[type, tuple[msgspec.json.Decoder[Any], str]] = {
 }
 
 
-class ClientLeft(Exception):
-    """The client closed its connection; nobody reads an answer any more."""
-
-
 def too_large(max_bytes: int) -> TooLarge:
     """The error for a body above the limit."""
     return TooLarge(f"the body is above the limit of {max_bytes} bytes ({_LIMIT})")
@@ -49,23 +42,15 @@ def too_large(max_bytes: int) -> TooLarge:
 _LIMIT = "gateway_settings.max_body_mb"
 
 
-async def read_body(headers: HeaderMap, receive: Receive, max_bytes: int) -> bytes:
+async def read_body(inbound: Inbound, max_bytes: int) -> bytes:
     """The whole body, inflated. Raises TooLarge without reading the rest; ClientLeft."""
+    headers = inbound.headers
     declared = headers.get(b"content-length", b"0")
     if not declared.isdigit() or int(declared) > max_bytes:
         raise too_large(max_bytes)
-    parts: list[bytes] = []
-    size, more = 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientLeft
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        more = message.get("more_body", False)
-        if size > max_bytes:
-            raise too_large(max_bytes)
-    body = parts[0] if len(parts) == 1 else b"".join(parts)
+    body = await inbound.body(max_bytes)
+    if len(body) > max_bytes:
+        raise too_large(max_bytes)
     encoding = headers.get(b"content-encoding")
     return body if encoding is None else inflate(body, encoding, max_bytes)
 

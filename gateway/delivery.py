@@ -11,16 +11,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from gateway.body import Send
 from gateway.config.config import Dialect
 from gateway.dialects import HEARTBEAT, error_event
 from gateway.errors import GatewayError
 from gateway.errors import body as error_body
 from gateway.errors import headers as error_headers
-from gateway.exchange import Broken, Headers
+from gateway.exchange import Broken
+from gateway.inbound import Headers, Inbound
 
 _EVENT_STREAM = (b"content-type", b"text/event-stream; charset=utf-8")
-_BODY = "http.response.body"
 
 
 class Ending(Protocol):
@@ -40,8 +39,8 @@ class ClientStalled(Exception):
 class Delivery:
     """What was sent to one client. `committed` is the commit point; a heartbeat is none."""
 
-    def __init__(self, send: Send, own_headers: Callable[[], Headers]) -> None:
-        self._send, self._own_headers = send, own_headers
+    def __init__(self, inbound: Inbound, own_headers: Callable[[], Headers]) -> None:
+        self._to, self._own_headers = inbound, own_headers
         self.started = self.committed = self.ended = False
         self._lock = asyncio.Lock()  # timers write too, and only between whole events
         self._held: list[bytes] = []
@@ -54,8 +53,8 @@ class Delivery:
         if self.started:
             raise Broken("a heartbeat has begun a stream, and this answer is none")
         self.committed = self.ended = True
-        await self._start(status, [*headers, (b"content-length", b"%d" % len(body))])
-        await self._send({"type": _BODY, "body": body})
+        self._start(status, [*headers, (b"content-length", b"%d" % len(body))])
+        self._to.write(body, last=True)
 
     async def write(self, data: bytes) -> None:
         """Whole events, after those that were held. The first ones are the commit."""
@@ -84,11 +83,13 @@ class Delivery:
 
     async def _end(self, last: bytes) -> None:
         if not self.started:
-            await self._start(200, [_EVENT_STREAM])
+            self._start(200, [_EVENT_STREAM])
         if self._held:
             last = b"".join((*self._held, last))
         self.ended = self.committed = True
-        await self._send({"type": _BODY, "body": last})
+        if self._to.full:
+            await self._to.drain()
+        self._to.write(last, last=True)
 
     async def tell(self, error: GatewayError, dialect: Dialect) -> None:
         """A failure: as a whole answer, or as the last event of what the client has."""
@@ -153,15 +154,16 @@ class Delivery:
 
     async def _write(self, data: bytes) -> None:
         if not self.started:
-            await self._start(200, [_EVENT_STREAM])
+            self._start(200, [_EVENT_STREAM])
         if self._timers:
             self._sent_at = asyncio.get_running_loop().time()
-        await self._send({"type": _BODY, "body": data, "more_body": True})
+        if self._to.full:
+            await self._to.drain()
+        self._to.write(data)
 
-    async def _start(self, status: int, headers: Headers) -> None:
+    def _start(self, status: int, headers: Headers) -> None:
         self.started = True
-        headers += self._own_headers()
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        self._to.start(status, headers + self._own_headers())
 
 
 def _only_comments(data: bytes) -> bool:

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
-import uvicorn
 
 from common import logs
 from common.problems import Place, Problem, has_errors, render
@@ -27,10 +26,10 @@ from gateway.api.app import OPEN_ROUTES
 from gateway.bridge import is_there
 from gateway.config.load import Loaded, load, read_env_file
 from gateway.config.overlaps import resolved_overlaps, unresolved
-from gateway.cork import CorkedProtocol
+from gateway.inlet.inlet import Inlet
 from gateway.records.lock import RecordsError
 from gateway.restart import State, keep
-from gateway.server import Gateway, InsecureError
+from gateway.server import INFERENCE, Gateway, InsecureError
 
 _log = structlog.get_logger("gateway")
 _WATCH_S = 0.5
@@ -115,27 +114,6 @@ def _listen(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family, backlog=2048)
 
 
-def web_server(gateway: Gateway) -> uvicorn.Server:
-    """The HTTP server around a gateway, loaded and ready for `startup`. Signals are not its own."""
-    config = uvicorn.Config(
-        gateway.app,
-        interface="asgi3",
-        http=CorkedProtocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,  # client_ip is the socket's peer, whatever a client claims
-        timeout_keep_alive=75,  # above that of clients: they close first, so nothing is lost
-    )
-    config.load()
-    web = uvicorn.Server(config)
-    web.lifespan = config.lifespan_class(config)
-    return web
-
-
 def _spare_the_collector() -> None:
     """What is built by now stays: the collector need not walk it again and again under load."""
     gc.collect()
@@ -144,9 +122,9 @@ def _spare_the_collector() -> None:
 
 
 async def _run(gateway: Gateway, options: Options, sock: socket.socket) -> None:
-    web = web_server(gateway)
+    inlet = Inlet(gateway.serve, gateway.pages, INFERENCE)
     with _signals() as told:
-        await web.startup(sockets=[sock])
+        await inlet.open(sock)
         _spare_the_collector()
         _say_hello(gateway, sock)
         run = Path(gateway.config.activity.path).parent
@@ -156,7 +134,7 @@ async def _run(gateway: Gateway, options: Options, sock: socket.socket) -> None:
             await _reload(gateway, options)
         if watcher is not None:
             watcher.cancel()
-        await _drain(gateway, web, told)
+        await _drain(gateway, inlet, told)
 
 
 def _note(run: Path, options: Options, sock: socket.socket) -> None:
@@ -174,18 +152,16 @@ def _note(run: Path, options: Options, sock: socket.socket) -> None:
     keep(run, options.config_path)
 
 
-async def _drain(gateway: Gateway, web: uvicorn.Server, told: asyncio.Queue[str]) -> None:
+async def _drain(gateway: Gateway, inlet: Inlet, told: asyncio.Queue[str]) -> None:
     """Each step is bounded: nothing new, what runs, connections, files."""
     _log.info("drain", running=len(gateway.relay.running), limit_s=gateway.config.drain_s)
+    inlet.draining = True
     drained = asyncio.create_task(gateway.drain())
     again = asyncio.create_task(_stop_again(told))
     await asyncio.wait((drained, again), return_when=asyncio.FIRST_COMPLETED)
     for task in (drained, again):
         task.cancel()
-    for server in web.servers:
-        server.close()
-    for connection in list(web.server_state.connections):
-        connection.shutdown()
+    await inlet.close()
     await gateway.stop()
     _log.info("stopped", records_lost=gateway.records_lost)
 

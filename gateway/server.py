@@ -1,7 +1,7 @@
 """The composition root: everything is built here, once, and handed down.
 
-`Gateway` is the live gateway: its ASGI app, what outlives a reload (health, permits, queues,
-records), and the one revision of the file that it serves. `serve` runs it as a process: sockets,
+`Gateway` is the live gateway: the relay and the pages, what outlives a reload (health, permits,
+queues, records), and the one revision of the file that it serves. process.py runs it: sockets,
 signals, reload, drain.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from random import Random
 from typing import Any
 
@@ -19,7 +19,6 @@ import structlog
 from common.problems import Problem
 from gateway.api.app import build as build_pages
 from gateway.api.view import Phase
-from gateway.body import Receive, Send
 from gateway.bridge import is_there
 from gateway.bridge.content import Tee
 from gateway.bridge.loggers import Loggers, others
@@ -29,6 +28,7 @@ from gateway.dialects import PATHS
 from gateway.errors import GatewayError, Unauthorized
 from gateway.exchange import Senders, Serving
 from gateway.http1.client import Client as HttpClient
+from gateway.inbound import Inbound
 from gateway.keys import Client, KeyRing
 from gateway.records.activity import ActivityLog
 from gateway.records.metrics import Metrics
@@ -45,13 +45,16 @@ from gateway.slots.attempt import Slots
 from gateway.slots.leases import Leases
 
 _log = structlog.get_logger("gateway")
-_INFERENCE = frozenset(prefix + path for prefix in ("", "/v1") for path in PATHS)
+INFERENCE = frozenset(prefix + path for prefix in ("", "/v1") for path in PATHS)
 # Keys that a running process cannot take over from a reloaded file.
 _NEEDS_RESTART = ("host", "port", "activity", "callbacks", "callback_content")
 
 
 class Gateway:
-    """The live gateway. `app` is its ASGI application; `start` before, `stop` after serving."""
+    """The live gateway. `start` before, `stop` after serving.
+
+    `serve` answers a POST to one of the INFERENCE paths; `pages` is an ASGI app for all else.
+    """
 
     def __init__(
         self,
@@ -93,7 +96,7 @@ class Gateway:
             on_record=self._record,
             on_refused=self._refused,
         )
-        self._pages = build_pages(self)
+        self.pages = build_pages(self)
         self.loaded_at = time.time()
         self.metrics.config_loaded(self.relay.serving.revision, self.loaded_at)
 
@@ -151,16 +154,9 @@ class Gateway:
             rests_s=self._admission.health.rests(deployment.id, at),
         )
 
-    async def app(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """Inference goes to the relay; everything else to the pages."""
-        if scope["type"] == "http" and scope["path"] in _INFERENCE and scope["method"] == "POST":
-            if self._tees is None:
-                await self.relay(scope, receive, send)
-            else:
-                tee = Tee(receive, send, self._tees)
-                await self.relay(scope, tee.receive, tee.send)
-        else:
-            await self._pages(scope, receive, send)
+    def serve(self, inbound: Inbound) -> Coroutine[Any, Any, None]:
+        """Answer one POST to an inference path."""
+        return self.relay(inbound if self._tees is None else Tee(inbound, self._tees))
 
     async def start(self) -> None:
         """Open the activity log and the counters; RecordsError says why that cannot be."""

@@ -111,6 +111,11 @@ class Trace(msgspec.Struct, kw_only=True, eq=False):
         usage = self.usage or Usage()
         return (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
 
+    def leave(self) -> None:
+        """The client has left: nobody works for it any more."""
+        self.left = True
+        self.task.cancel()
+
     def attempting(self, deployment: Deployment) -> None:
         """An attempt begins."""
         self.group, self.deployment = deployment.group, deployment

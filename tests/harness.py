@@ -4,7 +4,7 @@
     async with gateway(Node({"chat": a, "spare": b}, router={"fallbacks": [...]})) as g:
         reply = await g.client.ask("chat")
 
-The gateway runs in the test's own loop under uvicorn, on a socket. On the way out the harness
+The gateway runs in the test's own loop, on a socket. On the way out the harness
 checks that no permit is held, that no task of the gateway is left, and that no key or prompt is in
 any record or metric.
 """
@@ -26,8 +26,8 @@ from common.problems import render
 from gateway.bridge.translate import BridgeSender
 from gateway.config.config import Config
 from gateway.config.load import load_text
-from gateway.process import web_server
-from gateway.server import Gateway
+from gateway.inlet.inlet import Inlet
+from gateway.server import INFERENCE, Gateway
 from tests import markers
 from tests.client import Client
 from tests.clock import Clock
@@ -151,19 +151,13 @@ def _source(coroutine: object) -> str:
 
 @asynccontextmanager
 async def _serving(server: Gateway) -> AsyncIterator[int]:
-    """Run the gateway's ASGI app under uvicorn on a free loopback port."""
+    """Run the gateway behind its own server on a free loopback port."""
     sock = socket.create_server(("127.0.0.1", 0), backlog=2048)
-    web = web_server(server)
+    inlet = Inlet(server.serve, server.pages, INFERENCE)
     await server.start()
-    await web.startup(sockets=[sock])
+    await inlet.open(sock)
     try:
         yield sock.getsockname()[1]
     finally:
-        for listener in web.servers:
-            listener.close()
-        for connection in list(web.server_state.connections):
-            connection.shutdown()
+        await inlet.close()
         await server.stop()
-        for task in list(web.server_state.tasks):
-            task.cancel()
-        await asyncio.gather(*web.server_state.tasks, return_exceptions=True)

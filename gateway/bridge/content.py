@@ -6,56 +6,73 @@ the way. What they say is read in the callbacks' own process, by `messages` and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
-from gateway.body import Message, Receive, Send
 from gateway.bridge.payload import Content
 from gateway.config.config import Dialect
+from gateway.inbound import Headers, Inbound
 
 MAX_BYTES = 1024 * 1024  # of a request, and of an answer; a larger one is left out
 _ID = b"x-gateway-request-id"
 
 
 class Tee:
-    """Around one request's `receive` and `send`.
+    """Around one request and its answer; see inbound.py.
 
     Puts itself into `begun` by the request's id when its answer begins. Whoever makes the record,
     which always follows, takes it out.
     """
 
-    def __init__(self, receive: Receive, send: Send, begun: dict[str, Tee]) -> None:
-        self._receive, self._send, self._begun = receive, send, begun
+    def __init__(self, inbound: Inbound, begun: dict[str, Tee]) -> None:
+        self._inbound, self._begun = inbound, begun
+        self.path, self.headers = inbound.path, inbound.headers
+        self.client_ip = inbound.client_ip
         self._request: list[bytes] | None = []
         self._answer: list[bytes] | None = []
-        self._sizes = [0, 0]
+        self._size = 0
 
-    async def receive(self) -> Message:
+    @property
+    def full(self) -> bool:
+        """True while the client is behind."""
+        return self._inbound.full
+
+    @property
+    def on_left(self) -> Callable[[], None] | None:
+        """What is called when the client leaves."""
+        return self._inbound.on_left
+
+    @on_left.setter
+    def on_left(self, call: Callable[[], None] | None) -> None:
+        self._inbound.on_left = call
+
+    async def body(self, max_bytes: int) -> bytes:
         """What the client sends, noted."""
-        message = await self._receive()
-        if message["type"] == "http.request" and self._request is not None:
-            self._request = self._more(0, self._request, message)
-        return message
+        body = await self._inbound.body(max_bytes)
+        self._request = [body] if len(body) <= MAX_BYTES else None
+        return body
 
-    async def send(self, message: Message) -> None:
+    def start(self, status: int, headers: Headers) -> None:
+        """The answer begins."""
+        for name, value in headers:
+            if name == _ID:
+                self._begun[value.decode()] = self
+        self._inbound.start(status, headers)
+
+    def write(self, data: bytes, *, last: bool = False) -> None:
         """What the client is sent, noted."""
-        if message["type"] == "http.response.start":
-            for name, value in message["headers"]:
-                if name == _ID:
-                    self._begun[value.decode()] = self
-        elif message["type"] == "http.response.body" and self._answer is not None:
-            self._answer = self._more(1, self._answer, message)
-        await self._send(message)
+        self._size += len(data)
+        if self._answer is not None:
+            self._answer.append(data)
+            if self._size > MAX_BYTES:
+                self._answer = None
+        self._inbound.write(data, last=last)
 
-    def _more(self, which: int, parts: list[bytes], message: Message) -> list[bytes] | None:
-        data = message.get("body", b"")
-        self._sizes[which] += len(data)
-        if self._sizes[which] > MAX_BYTES:
-            return None
-        parts.append(data)
-        return parts
+    async def drain(self) -> None:
+        """Wait until the client has caught up."""
+        await self._inbound.drain()
 
     def content(self) -> Content:
         """Both, as far as they were kept."""

@@ -12,15 +12,16 @@ So does a stop of the gateway, with an error for the client.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from gateway import errors
-from gateway.body import ClientLeft, HeaderMap, Receive, Send, read_body
+from gateway.body import read_body
 from gateway.delivery import ClientStalled, Delivery
 from gateway.dialects import PATHS
 from gateway.exchange import Sender, Serving
+from gateway.inbound import ClientLeft, Inbound
 from gateway.records.record import Record, clean_text
 from gateway.relay.admission import Admission
 from gateway.relay.request import parse
@@ -30,12 +31,11 @@ from gateway.routing.plan import Plan
 from gateway.routing.table import resolve
 from gateway.slots.attempt import Slots
 from gateway.trace import Trace
-from gateway.watch import Watch
 
 
 @dataclass(slots=True, kw_only=True)
 class Relay:
-    """The ASGI application of the inference paths. A reload replaces `serving`, whole."""
+    """Serves the inference paths. A reload replaces `serving`, whole."""
 
     serving: Serving
     admission: Admission
@@ -47,43 +47,39 @@ class Relay:
     loop: asyncio.AbstractEventLoop | None = None  # the running one; to ask for it costs more
     draining: bool = False
     running: set[Trace] = field(default_factory=set)
-    watch: Watch = field(default_factory=Watch)
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Serve one POST to an inference path."""
-        dialect, serving = PATHS[scope["path"].removeprefix("/v1")], self.serving
-        headers: HeaderMap = dict(scope["headers"])
+    async def __call__(self, inbound: Inbound) -> None:
+        """Serve one POST to an inference path. The task that runs this serves nobody else."""
+        dialect, serving = PATHS[inbound.path.removeprefix("/v1")], self.serving
+        headers = inbound.headers
         try:
             client = serving.keys.client(headers)
             if self.draining:
                 raise errors.Draining("the gateway is stopping: try again", retry_after_s=5)
         except errors.GatewayError as error:
             self.on_refused(error)
-            return await Delivery(send, list).tell(error, dialect)
+            return await Delivery(inbound, list).tell(error, dialect)
         trace = Trace(
             id=b"%016x" % self.admission.random.getrandbits(64),
-            # ASGI servers run one task for each request.
             task=cast("asyncio.Task[Any]", asyncio.current_task(self.loop)),
             at=self.wall(),
             started=self.admission.clock(),
             client=client,
-            client_ip=(scope.get("client") or ("",))[0],
+            client_ip=inbound.client_ip,
             app=clean_text(headers.get(b"x-client") or headers.get(b"user-agent")),
             dialect=dialect,
             config=serving.revision,
         )
-        return await self._serve(serving, trace, headers, receive, send)
+        return await self._serve(serving, trace, inbound)
 
-    async def _serve(
-        self, serving: Serving, trace: Trace, headers: HeaderMap, receive: Receive, send: Send
-    ) -> None:
+    async def _serve(self, serving: Serving, trace: Trace, inbound: Inbound) -> None:
         """Steps 2 to 8. Whatever happens, one record comes of it."""
         self.running.add(trace)
-        delivery = Delivery(send, trace.headers)
+        delivery = Delivery(inbound, trace.headers)
         try:
-            body = await read_body(headers, receive, serving.config.max_body_bytes)
-            self.watch.begin(receive, trace)
-            request = parse(body, headers, trace, serving.config.affinity)
+            body = await read_body(inbound, serving.config.max_body_bytes)
+            inbound.on_left = trace.leave
+            request = parse(body, inbound.headers, trace, serving.config.affinity)
             known = trace.client.names
             trace.route = route = resolve(serving.table, request.model, request.task, known)
             trace.client.must_open(route)
@@ -107,7 +103,7 @@ class Relay:
             await delivery.fail(errors.GatewayError("the gateway failed; its log says why"), trace)
             raise
         finally:
-            self.watch.end(trace)
+            inbound.on_left = None
             delivery.close()
             self.running.remove(trace)
             self.on_record(trace.record(self.admission.clock()))

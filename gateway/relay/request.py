@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gateway import body as body_of
-from gateway.body import HeaderMap
 from gateway.exchange import Request
 from gateway.fit import answer_limit
+from gateway.inbound import HeaderMap
 from gateway.routing.facts import RequestFacts
 from gateway.trace import Trace
 

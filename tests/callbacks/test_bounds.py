@@ -13,6 +13,7 @@ from gateway.bridge.content import MAX_BYTES, Tee, answer, messages
 from gateway.bridge.loggers import MAX_WAITING_BYTES, Loggers, others
 from gateway.bridge.payload import Content
 from gateway.config.config import Config
+from gateway.inbound import HeaderMap, Headers
 from tests.callbacks.theirs import noted, write_modules
 from tests.engine import FakeEngine
 from tests.harness import configured, until
@@ -60,25 +61,41 @@ async def test_what_was_never_told_is_lost_at_the_end(config: Config) -> None:
     assert loggers.lost == 2
 
 
+class Sent:
+    """A request of two bytes, and what is sent in answer."""
+
+    path, client_ip, full = "/v1/chat/completions", "127.0.0.1", False
+    on_left: Callable[[], None] | None = None
+
+    def __init__(self) -> None:
+        self.headers: HeaderMap = {}
+        self.pieces: list[bytes] = []
+
+    async def body(self, max_bytes: int) -> bytes:
+        return b"{}"
+
+    def start(self, status: int, headers: Headers) -> None:
+        """Only pieces count here."""
+
+    def write(self, data: bytes, *, last: bool = False) -> None:
+        self.pieces.append(data)
+
+    async def drain(self) -> None:
+        """It is never behind."""
+
+
 async def test_an_answer_above_the_bound_is_left_out_and_still_sent() -> None:
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": b"{}", "more_body": False}
-
+    inbound = Sent()
     begun: dict[str, Tee] = {}
-    tee = Tee(receive, send, begun)
-    await tee.receive()
-    head = {"type": "http.response.start", "headers": [(b"x-gateway-request-id", b"7")]}
-    await tee.send(head)
+    tee = Tee(inbound, begun)
+    await tee.body(100)
+
+    tee.start(200, [(b"x-gateway-request-id", b"7")])
     for _ in range(3):
-        await tee.send({"type": "http.response.body", "body": b"x" * (MAX_BYTES // 2)})
+        tee.write(b"x" * (MAX_BYTES // 2))
 
     assert begun == {"7": tee}
-    assert len(sent) == 4
+    assert len(inbound.pieces) == 3
     assert tee.content() == Content(request="{}", answer="")
 
 

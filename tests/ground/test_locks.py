@@ -100,7 +100,7 @@ def test_exact_pins_of_the_project_are_the_locked_ones(project: dict[str, Any]) 
         assert locked[package] == version
 
 
-# How code names a package, where that is not the package's own name. uvloop is uvicorn's `loop`.
+# How code names a package, where that is not the package's own name.
 IMPORTED_AS = {"pyyaml": "yaml", "prometheus-client": "prometheus_client"}
 
 
