@@ -79,6 +79,12 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
   --no-annotate --no-header --no-emit-index-url --prerelease disallow $(LOCK_FLAGS)
 
 # LOCK_FLAGS=--upgrade moves every pin to the newest release that pyproject.toml allows.
+# TORCH_FROM is a folder or a page of links with torch's CPU builds: pytorch.org names one. Without it
+# that lock stays as it is. One Python and one platform, because a build is of one.
+TORCH_FROM ?= $(PIP_FIND_LINKS)
+TORCH_COMPILE := $(subst --universal,--python-platform x86_64-manylinux_2_28,$(UV_COMPILE)) \
+  --no-emit-find-links --find-links $(TORCH_FROM)
+
 lock: .venv/.dev
 	$(UV_COMPILE) --group build -o requirements/build.txt >/dev/null
 	$(UV_COMPILE) pyproject.toml -o requirements/runtime.txt >/dev/null
@@ -87,6 +93,10 @@ lock: .venv/.dev
 	$(UV_COMPILE) pyproject.toml --extra local --extra embed --extra dev -c requirements/local.txt \
 	  -c requirements/embed.txt -c requirements/build.txt \
 	  -o requirements/dev.txt >/dev/null
+	$(if $(TORCH_FROM),$(TORCH_COMPILE) pyproject.toml --extra embed-torch --group embed-lane \
+	  -c requirements/runtime.txt -c requirements/embed.txt \
+	  -o requirements/embed-torch.txt >/dev/null, \
+	  @echo "requirements/embed-torch.txt stays as it is: TORCH_FROM names no builds of torch")
 	$(UV_COMPILE) --group stock -c requirements/runtime.txt -o requirements/stock.txt >/dev/null
 
 clean:
