@@ -22,10 +22,10 @@ import structlog
 
 from gateway.records import segments
 from gateway.records.backfill import Recounted, recount
-from gateway.records.counters import VERSION, Book, Served, last_counted, served_by
+from gateway.records.counters import VERSION, Book, last_counted
 from gateway.records.lock import FileLock, RecordsError
 from gateway.records.record import Record
-from gateway.records.rollups import WINDOWS, Key, RollUps, Totals, Window, key_of
+from gateway.records.rollups import NOBODY, WINDOWS, RollUps, Totals, Window, key_of
 
 SAVE_S = 5.0
 COMPLAIN_S = 60.0
@@ -34,8 +34,9 @@ _AHEAD_S = 60.0
 _MAX_PENDING = 256
 
 # The minute and the day a record counts in (None: it is counted there already, or never), then
-# what it is counted under in each.
-_Place = tuple[int | None, str | None, Key, Served]
+# its client, model group, tier and task, and the deployment and recipe that served it. Flat: one
+# is made for each request, in its path.
+_Place = tuple[int | None, str | None, str, str, str, str, str, str]
 
 log = structlog.get_logger("usage")
 
@@ -228,7 +229,8 @@ class Usage:
         """Add a record to the sums of its minute: one addition a request, in its path."""
         minute, day = int(ended) // 60 if in_window else None, record.at[:10] if in_book else None
         tier = self._tier_of(record.group) if record.group is not None else None
-        key = (minute, day, key_of(record, tier or record.tier), served_by(record))
+        served = (record.deployment or NOBODY, record.recipe or NOBODY)
+        key = (minute, day, *key_of(record, tier or record.tier), *served)
         totals = self._pending.get(key)
         if totals is None:
             totals = self._pending[key] = Totals()
@@ -240,11 +242,13 @@ class Usage:
 
     def _settle(self) -> None:
         """Move the sums of single minutes to where they are read from."""
-        for (minute, day, key, served), totals in self._pending.items():
+        for (minute, day, *names), totals in self._pending.items():
+            client, model, tier, task, deployment, recipe = names
+            key = (client, model, tier, task)
             if minute is not None:
                 self._rollups.add(minute, key, totals)
             if day is not None:
-                self._book.add(day, key, served, totals)
+                self._book.add(day, key, (model, deployment, recipe), totals)
         self._pending.clear()
 
     def _log_records(self) -> Iterator[tuple[Record, float]]:
