@@ -69,7 +69,7 @@ def _usage(view: View, ledger: Kept) -> dict[str, Any]:
     known = ledger.read(config)
     told = {"problems": as_data(known.problems)}
     if not has_errors(known.problems):
-        told |= cost(of_book(book), known, "roi").as_data()
+        told |= cost(of_book(book), known, "recipe").as_data()
     return {**data, "cost": told}
 
 

@@ -13,7 +13,7 @@ two prices is two rows. Nothing is dropped: what cannot be priced is a row that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, Literal, get_args
@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, get_args
 from gateway.ledger.counted import Counted
 from gateway.ledger.files import Known
 from gateway.ledger.prices import InForce, PriceList, in_force
+from gateway.ledger.profiles import Profile
 from gateway.records.counters import Served, Tokens
 from gateway.records.rollups import NOBODY
 
@@ -76,7 +77,8 @@ class Cost:
     """The rows: under each ROI profile those that have one, then the rest, by kind."""
 
     by: By
-    rows: tuple[Row, ...] = field(default_factory=tuple)
+    rows: tuple[Row, ...] = ()
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
 
     @property
     def usd(self) -> Decimal:
@@ -93,13 +95,26 @@ class Cost:
 
     def as_data(self) -> dict[str, Any]:
         """The whole as JSON has it."""
-        rois = list(dict.fromkeys(row.roi for row in self.rows if row.roi is not None))
+        rois = dict.fromkeys(row.roi for row in self.rows if row.roi is not None)
         return {
             "by": self.by,
             "usd": number(self.usd),
-            "profiles": {roi: number(total_usd(self.under(roi))) for roi in rois},
+            "profiles": {roi: self._profile(roi) for roi in rois},
             "rows": [row.as_data() for row in self.rows],
             "not_counted": NOT_COUNTED,
+        }
+
+    def _profile(self, roi: str) -> dict[str, Any]:
+        """The sum of an ROI profile's rows, and whose price it is."""
+        profile, tokens = self.profiles[roi], total(self.under(roi))
+        return {
+            "name": profile.name,
+            "provider": profile.provider,
+            "model": profile.model,
+            "requests": tokens.requests,
+            "prompt_tokens": tokens.prompt_tokens,
+            "completion_tokens": tokens.completion_tokens,
+            "usd": number(total_usd(self.under(roi))),
         }
 
 
@@ -115,7 +130,7 @@ def cost(counted: Iterable[Counted], known: Known, by: By) -> Cost:
         for (kind, roi, key, price), tokens in sums.items()
         if tokens.prompt_tokens or tokens.completion_tokens
     ]
-    return Cost(by=by, rows=tuple(sorted(rows, key=_place)))
+    return Cost(by=by, rows=tuple(sorted(rows, key=_place)), profiles=known.profiles)
 
 
 def _judged(one: Counted, known: Known) -> tuple[Kind, str | None, InForce | None]:

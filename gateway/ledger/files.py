@@ -53,15 +53,16 @@ class Kept:
     """The files as last read, for those who ask often: read again only once one has changed."""
 
     def __init__(self) -> None:
-        self._stamp: tuple[Any, ...] = ()
-        self._known: Known | None = None
+        # One value: threads that ask at once see a stamp with what was read under it.
+        self._kept: tuple[tuple[Any, ...], Known] | None = None
 
     def read(self, config: Config) -> Known:
         """The files as they are now, under this revision of the configuration."""
         stamp = (config.revision, *_stamps(config.ledger))
-        if self._known is None or stamp != self._stamp:
-            self._known, self._stamp = read(config.ledger, config), stamp
-        return self._known
+        kept = self._kept
+        if kept is None or kept[0] != stamp:
+            kept = self._kept = (stamp, read(config.ledger, config))
+        return kept[1]
 
 
 def _stamps(files: LedgerFiles) -> Iterator[tuple[str, int, int]]:

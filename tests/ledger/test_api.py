@@ -36,7 +36,9 @@ async def test_the_cost_is_part_of_usage(gateway: FakeGateway) -> None:
     page = (await ask(gateway, "/api/usage", key=MASTER)).json()
 
     cost = page["cost"]
-    assert cost["usd"] == cost["profiles"]["glm-5.3"] == pytest.approx(0.700036)
+    assert cost["usd"] == cost["profiles"]["glm-5.3"]["usd"] == pytest.approx(0.700036)
+    assert cost["profiles"]["glm-5.3"]["provider"] == "zai"
+    assert cost["rows"][0]["key"] == "glm"
     assert cost["rows"][0]["override"] == "day 2026-09-30"
     assert "power, hardware" in cost["not_counted"][0]
     assert page["lifetime"]["recipes"]["glm"]["prompt_tokens"] == 2_000_000

@@ -157,7 +157,7 @@ def test_a_reader_sees_the_old_prices_or_the_new_ones(gateway: Gateway, folder: 
 
     reader = threading.Thread(target=read)
     reader.start()
-    for n in range(20):
+    for n in range(8):
         assert gateway("usage", "price", "glm-5.3", f"in={n}", "out=1").code == 0
     done.set()
     reader.join()
