@@ -110,6 +110,8 @@ class Actor:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self.room.holder is not None:
+            self.room.holder.let_go()
 
     # -- what the outside asks ---------------------------------------------------------------------
 

@@ -121,9 +121,9 @@ async def _end_others(room: Room, mark: Mark) -> None:
     """One engine is adopted; every other start of this slot is ended now, not at the next swap."""
     for other in family.strays(room.folder, mark):
         await room.end(Holder(other, room.docker))
-    for name, launched in room.containers().items():
-        if name not in mark.containers and await room.docker.running((name,)):
-            await room.end(room.foreign(name, launched))
+    owners = room.containers()
+    for name in await room.docker.running(set(owners) - set(mark.containers)):
+        await room.end(room.foreign(name, owners[name]))
 
 
 async def _serves(room: Room, recipe: Recipe, mark: Mark) -> bool:

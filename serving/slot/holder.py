@@ -56,14 +56,18 @@ class Holder:
             return how(code)
         if code:
             return f"its start command ended: {how(code)}"
-        last = ""
         while running := await self._running(names):
-            last = running[0]
             try:
-                await self._docker.wait(last)
+                await self._docker.wait(running[0])
             except FileNotFoundError:
                 break
-        return await self._docker.how_it_ended(last) if last else "it left no running container"
+        return await self._how_its_container_ended()
+
+    async def _how_its_container_ended(self) -> str:
+        with contextlib.suppress(DockerFailed):
+            for name in await self._docker.left(self.mark.containers):
+                return await self._docker.how_it_ended(name)
+        return "its container is gone"
 
     async def _running(self, names: Sequence[str]) -> list[str]:
         while True:
@@ -94,6 +98,12 @@ class Holder:
 
     def _code(self) -> int | None:
         return None if self._process is None else self._process.wait()
+
+    def let_go(self) -> None:
+        """It runs on, and the next control plane's: Python need not warn of a forgotten child."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.returncode = 0
+        self._process = None
 
     async def stop(self, kill: asyncio.Event) -> None:
         """Ask it to stop, and return once nothing of it is left. `kill` set: by force, at once."""

@@ -24,6 +24,7 @@ _MASKED: Final = re.compile(
     | \b(bearer\s+|sk-|hf_|ghp_|nvapi-)([\w.~+/=-]{{4,}})
     """
 )
+_STAMPED: Final = re.compile(r"-(\d{8}T\d{12})$")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?[.,;)]*")
 _TAIL_BYTES: Final = 256 << 10
 ROTATE_BYTES: Final = 64 << 20
@@ -39,17 +40,16 @@ class Logs:
     def begin(self, recipe: str) -> Path:
         """A new, empty log; the oldest ones go. Nobody but this user reads it."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-        number = 0
+        now = time.time_ns() // 1000
         while True:
-            name = f"{recipe}-{stamp}{f'.{number}' if number else ''}.log"
+            path = self.folder / f"{recipe}-{_stamp(now)}.log"
             try:
-                os.close(os.open(self.folder / name, os.O_CREAT | os.O_EXCL, 0o600))
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
             except FileExistsError:
-                number += 1  # two starts in one second
+                now += 1  # two starts in one microsecond
                 continue
             self._prune()
-            return self.folder / name
+            return path
 
     def newest(self, recipe: str | None = None) -> Path | None:
         """The log of the last start, or of the recipe's last one."""
@@ -141,10 +141,16 @@ def _lines(text: str) -> Iterator[str]:
             yield plain[:2000]
 
 
+def _stamp(now_us: int) -> str:
+    """UTC to the microsecond; as text it sorts by time."""
+    seconds, rest = divmod(now_us, 1_000_000)
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(seconds))}{rest:06d}"
+
+
 def _recipe(path: Path) -> str:
-    return re.sub(r"-\d{8}T\d{6}(?:\.\d+)?$", "", path.stem)
+    return _STAMPED.sub("", path.stem)
 
 
-def _age(path: Path) -> tuple[str, int]:
-    match = re.search(r"-(\d{8}T\d{6})(?:\.(\d+))?$", path.stem)
-    return (match[1], int(match[2] or 0)) if match else ("", 0)
+def _age(path: Path) -> str:
+    match = _STAMPED.search(path.stem)
+    return match[1] if match else ""

@@ -29,7 +29,9 @@ def rows() -> Iterator[dict[str, Any]]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         found = json.loads(STATE.read_text()) if STATE.exists() else {}
         yield found
-        STATE.write_text(json.dumps(found))
+        draft = Path(f"{STATE}.new")
+        draft.write_text(json.dumps(found))
+        draft.replace(STATE)
 
 
 def runs(row: dict[str, Any]) -> bool:

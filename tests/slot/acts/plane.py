@@ -198,6 +198,12 @@ class Plane:
         """The status, once the slot is in this phase."""
         return await self.until(lambda found: found["phase"] == phase, within_s)
 
+    async def empty(self) -> None:
+        """Have the slot emptied, and see that nothing is left."""
+        await self.client.post("/api/slot/down", json={"force": True})
+        await self.until(lambda found: found["recipe"] is None)
+        assert not self.alive()
+
     # -- what happened -----------------------------------------------------------------------------
 
     def events(self, event: str) -> list[dict[str, Any]]:
@@ -218,18 +224,21 @@ class Plane:
 
 
 @asynccontextmanager
-async def plane(
-    folder: Path, *, leaves: bool = False, slot: Any = None, **engines: Engine
-) -> AsyncIterator[Plane]:
+async def plane(folder: Path, *, slot: Any = None, **engines: Engine) -> AsyncIterator[Plane]:
     """A control plane in this loop; at the end the slot is emptied, and nothing may be left."""
-    it = Plane(folder, engines, **(slot or {}))
+    async with standing(folder, engines, **(slot or {})) as it, served(it):
+        yield it
+        await it.empty()
+
+
+@asynccontextmanager
+async def standing(
+    folder: Path, engines: Mapping[str, Engine], **slot: Any
+) -> AsyncIterator[Plane]:
+    """Files and client, for tests that serve them more than once; at the end nothing runs."""
+    it = Plane(folder, engines, **slot)
     try:
-        async with served(it):
-            yield it
-            if not leaves:
-                await it.client.post("/api/slot/down", json={"force": True})
-                await it.until(lambda found: found["recipe"] is None)
-                assert not it.alive()
+        yield it
     finally:
         await it.client.aclose()
         it.clean()
