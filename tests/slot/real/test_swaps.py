@@ -87,7 +87,7 @@ async def test_an_engine_that_is_killed_fails_its_stream_and_is_loaded_again(
 
 
 async def test_a_killed_control_plane_costs_no_stream_and_no_caller(tmp_path: Path) -> None:
-    """kill -9 while one model streams and another is asked for: both are served."""
+    """Kill -9 while one model streams and another is asked for: both are served."""
     async with box(tmp_path) as it:
         began, stop = asyncio.Event(), asyncio.Event()
         endless = asyncio.create_task(_endless(it, began, stop))
