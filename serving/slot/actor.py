@@ -7,7 +7,6 @@ each reports with an event, and what is out of date by then changes nothing.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -21,8 +20,7 @@ from serving.slot import events, leases
 from serving.slot.containers import DockerFailed
 from serving.slot.family import CannotStart
 from serving.slot.find import Found, find
-from serving.slot.journal import ACTIVE, STATE, Journal
-from serving.slot.plain import plain, restored
+from serving.slot.notes import Notes
 from serving.slot.room import Room
 from serving.slot.settings import Settings
 from serving.slot.shelf import Shelf
@@ -60,7 +58,7 @@ class Actor:
         self.shelf = shelf
         self.room = room
         self.seen = ""  # what the start that goes on waits for
-        self._journal: Journal = room.journal
+        self._notes = Notes(room.journal)
         self._clock = clock
         self._random = random or Random()  # noqa: S311 - jitter
         self._tasks: set[asyncio.Task[None]] = set()
@@ -69,16 +67,8 @@ class Actor:
         self._stopping: int | None = None  # the run whose stop goes on
         self._waiting: dict[str, asyncio.Future[Lease | Refused]] = {}
         self._wake: asyncio.TimerHandle | None = None
-        self._saved: Any = None
-        self.slot = self._restored()
+        self.slot = self._notes.recall()
         self.read_rules()
-
-    def _restored(self) -> Slot:
-        data = self._journal.read(STATE)
-        with contextlib.suppress(ValueError):
-            return Slot() if data is None else restored(data)
-        _log.warning("state of another release is left out")
-        return Slot()
 
     def read_rules(self) -> None:
         """Take the rules anew: the recipes say how long each engine may take to stop."""
@@ -162,7 +152,7 @@ class Actor:
         self.slot, effects = step(before, event, self._clock(), self.rules, self._random)
         if self.slot.phase != before.phase or self.slot.run != before.run:
             self._moved()
-        self._save()
+        self._notes.save(self.slot, self.active())
         for effect in effects:
             self._carry_out(effect)
 
@@ -210,18 +200,6 @@ class Actor:
             self._wake.cancel()
         in_s = max(0.0, at - self._clock())
         self._wake = asyncio.get_running_loop().call_later(in_s, self.send, events.Tick())
-
-    def _save(self) -> None:
-        """Note what the next process goes on with; the time alone is no reason to write."""
-        slot = self.slot
-        # Leases and promises go along, and are no reason: each request would wait for the disk.
-        # After a crash renewals bring the leases back.
-        kept = (slot.phase, slot.run, slot.wish, slot.failures, slot.loads)
-        if kept == self._saved:
-            return
-        self._saved = kept
-        self._journal.write(STATE, plain(slot))
-        self._journal.write(ACTIVE, self.active())
 
     def active(self) -> dict[str, Any]:
         """What is loaded, for other programs: recipe, model, where."""

@@ -56,6 +56,8 @@ async def test_killed_in_any_phase_it_is_followed_by_one_that_goes_on(
             found = await one.it.status()
             assert (found["phase"], found["recipe"]) in (("ready", "a"), ("draining", "a"))
             assert lease is not None
+            row = {"lease": lease["lease"], "recipe": "a"}
+            await one.it.client.post("/api/slot/lease/renew", json={"leases": [row]})
             assert (await one.it.end(lease))["ended"] == "given_back"
         assert (await one.it.lease("b"))["recipe"] == "b"
         assert len(one.it.alive()) == 1
