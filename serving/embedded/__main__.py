@@ -28,6 +28,7 @@ HINT = """
     -d '{{"model": "chat", "stream": true, "messages": [
           {{"role": "user", "content": "Name three fruits."}}]}}'
 
+  "model": "slot-one" and then "slot-two" swap the one model that is loaded between the two.
   Ctrl-C stops the gateway and its engines.
 """
 

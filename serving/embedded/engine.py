@@ -1,8 +1,9 @@
 """One embedded engine: llama.cpp's own HTTP server, alone in its process.
 
 Run as a child: `python -m serving.embedded.engine SETTINGS`, the settings as JSON, the key in
-ENGINE_KEY (an argument can be read by every user of the machine; none: it asks for none). A crash of llama.cpp, or an
-instruction this processor does not have, ends this process and nobody else's.
+ENGINE_KEY (an argument can be read by every user of the machine; without one it asks for none). A
+crash of llama.cpp, or an instruction that this processor does not have, ends this process and
+nobody else's.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from serving.embedded.engines import (
     free_ports,
 )
 from serving.embedded.probe import EndedError, NotReadyError, until_200
+from serving.embedded.slot import Plane
 
 ROUTING_FILE = Path(__file__).with_name("embedded.yaml")
 GATEWAY_READY_WITHIN_S = 30.0
@@ -47,7 +48,7 @@ class Options:
 
 
 class Node:
-    """Two engines, two embedding lanes and a gateway, started once and stopped whole."""
+    """Two engines, two embedding lanes, a slot and a gateway, started once and stopped whole."""
 
     def __init__(self, options: Options, said: Callable[[str], None]) -> None:
         self._options = options
@@ -56,7 +57,7 @@ class Node:
         self._gateway: Child | None = None
         self.key = f"sk-{secrets.token_urlsafe(24)}"
         self.env_file = options.run_dir / "embedded.env"
-        ports = free_ports(len(ENGINES) + len(LANES))
+        *ports, plane_port = free_ports(len(ENGINES) + len(LANES) + 1)
         threads = max(1, ((os.cpu_count() or 1) - 1) // len(ENGINES))
         self.engines = tuple(
             Engine(
@@ -88,6 +89,14 @@ class Node:
             for (name, priority), port in zip(LANES.items(), ports[len(ENGINES) :], strict=True)
         )
 
+        self.plane = Plane(
+            model=options.model,
+            port=plane_port,
+            key=f"sk-{secrets.token_urlsafe(24)}",
+            run_dir=options.run_dir,
+            said=said,
+        )
+
     @property
     def url(self) -> str:
         """What a client is given as its base URL."""
@@ -95,7 +104,12 @@ class Node:
 
     def variables(self) -> dict[str, str]:
         """What the routing file reads from the environment: where the engines are, and all keys."""
-        found = {"GATEWAY_MASTER_KEY": self.key, "KEY_JOBS": f"sk-{secrets.token_urlsafe(24)}"}
+        found = {
+            "GATEWAY_MASTER_KEY": self.key,
+            "KEY_JOBS": f"sk-{secrets.token_urlsafe(24)}",
+            "SLOT_URL": self.plane.url,
+            "SLOT_KEY": self.plane.key,
+        }
         for engine in (*self.engines, *self.lanes):
             name = engine.settings.name.upper().replace("-", "_")
             found[f"{name}_API_BASE"] = f"http://127.0.0.1:{engine.settings.port}/v1"
@@ -121,6 +135,7 @@ class Node:
         stop = asyncio.create_task(self._stop.wait())
         front = asyncio.create_task(self._serve_gateway(ready, serving))
         lanes = asyncio.create_task(self._serve_lanes(ready))
+        plane = asyncio.create_task(self._serve_plane(ready))
         try:
             await asyncio.wait({*work, stop, front}, return_when=asyncio.FIRST_COMPLETED)
             for task in work:
@@ -131,7 +146,7 @@ class Node:
             await _cancel(stop, front)
             if self._gateway is not None:
                 await self._gateway.stop(grace_s=GATEWAY_STOP_GRACE_S)
-            await _cancel(*work, lanes)
+            await _cancel(*work, lanes, plane)
 
     async def _serve_lanes(self, ready: list[asyncio.Event]) -> None:
         """Serve embeddings until cancelled. Chat comes first, and does not end where this does.
@@ -156,6 +171,12 @@ class Node:
             self._said(f"no embeddings: {error}")
         finally:
             await _cancel(*running)
+
+    async def _serve_plane(self, ready: list[asyncio.Event]) -> None:
+        """Serve the slot until cancelled; like the lanes, after the chat and apart from it."""
+        for event in ready:
+            await event.wait()
+        await self.plane.serve()
 
     async def _serve_gateway(
         self, ready: list[asyncio.Event], serving: Callable[[Node], None]

@@ -19,6 +19,7 @@ import pytest
 
 from serving.embedded.engines import free_ports
 from serving.embedded.node import ROUTING_FILE, write_env_file
+from serving.slot import proc
 from tests.ground.repository import ROOT
 
 GGUF = ROOT / "tests/data/scripted-model/model-f16.gguf"
@@ -124,6 +125,22 @@ async def test_a_pinned_task_goes_to_the_second_engine_and_an_unpinned_one_nowhe
     assert title.headers["x-gateway-deployment"].startswith("aux@")
     assert other.status_code == 400
     assert "title" in other.json()["error"]["message"]
+
+
+async def test_two_recipes_swap_on_the_slot_and_nothing_of_it_is_left(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        one = await run.client.post("/v1/chat/completions", json=chat("slot-one"))
+        two = await run.client.post("/v1/chat/completions", json=chat("slot-two", stream=True))
+        active = await run.client.post("/v1/chat/completions", json=chat("active"))
+        port = int(active.headers["x-slot-upstream-port"])
+        held = proc.port_holder(port)
+        await stop(run.process)
+
+    assert one.json()["model"] == "small-one"
+    assert "data: [DONE]" in two.text
+    assert active.headers["x-slot-active-profile"] == "small-two"
+    assert held is not None
+    assert not Path(f"/proc/{held}").exists()
 
 
 async def embed(run: Run, model: str) -> httpx.Response:

@@ -144,9 +144,9 @@ def test_an_own_context_wins_over_the_preset_and_over_the_arguments() -> None:
 @pytest.mark.parametrize(
     ("name", "overrides", "said"),
     [
-        ("embedded-one", {"preset": "lnog"}, "no preset 'lnog' (it has: short, long)"),
-        ("embedded-one", {"ctx": 9000}, "1 to 8192 tokens, not 9000"),
-        ("embedded-one", {"kv": "q8_0"}, "takes no KV type"),
+        ("small-one", {"preset": "lnog"}, "no preset 'lnog' (it has: short, long)"),
+        ("small-one", {"ctx": 9000}, "1 to 8192 tokens, not 9000"),
+        ("small-one", {"kv": "q8_0"}, "takes no KV type"),
         ("antirez-deepseek-v4-flash-ds4", {"kv": "fp8"}, "takes no KV type"),
     ],
 )

@@ -258,7 +258,7 @@ def test_prices_that_are_no_prices_are_not_written_over(serving: Serving) -> Non
 
 def test_our_own_folder_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recipe", "list"]) == 0
-    assert "embedded-one" in capsys.readouterr().out
+    assert "small-one" in capsys.readouterr().out
 
 
 def test_a_folder_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
