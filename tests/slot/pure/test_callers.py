@@ -199,5 +199,44 @@ def test_nothing_is_granted_or_started_before_it_is_known_what_runs(wait_s: floa
     assert slot.run == 0
 
 
+def test_a_newcomer_after_residency_queues_even_if_nobody_woke_the_slot() -> None:
+    random = World(RULES).random
+    slot = Slot(phase="ready", holder="a", run=1, looked=True, kept_until=10.0, at=9.0, seen=9.0)
+    slot, _ = step(slot, _ask("b", "b"), 9.0, RULES, random)
+
+    slot, _ = step(slot, _ask("late", "a"), 10.5, RULES, random)
+
+    assert "late" not in slot.leases
+    assert slot.phase == "stopping"
+
+
+def test_a_caller_of_the_holder_who_waits_longer_than_all_others_is_served_first() -> None:
+    world = loaded(a=Model(), b=Model(), c=Model())
+    world.ask("a", runs_s=10.0)
+    first, second, third = world.ask("b"), world.ask("a"), world.ask("c")
+
+    world.leave(first)
+
+    assert second.granted_at == world.now
+    world.run(60.0)
+    assert third.ended == "given_back"
+    assert world.starts == ["a", "c"]
+
+
+@pytest.mark.parametrize("leap_s", [-1e7, 1e7])
+def test_a_clock_that_is_set_refuses_nobody_and_ends_no_lease(leap_s: float) -> None:
+    world = loaded(a=Model(), b=Model())
+    stream = world.ask("a", runs_s=18.0)
+    waits = world.ask("b", wait_s=60.0)
+    world.run(1.0)
+
+    world.set_clock(leap_s)
+
+    assert stream.id in world.slot.leases
+    assert not waits.answered
+    world.run(60.0)
+    assert waits.ended == "given_back"
+
+
 def _ask(id_: str, recipe: str, wait_s: float = 60.0) -> Ask:
     return Ask(id=id_, recipe=recipe, may_swap=True, wait_s=wait_s)

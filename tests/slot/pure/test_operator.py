@@ -8,7 +8,7 @@ import pytest
 
 from serving.slot.events import Effect, Event, FoundRecipe, FoundStranger, Gone, Ready, Start, Stop
 from serving.slot.plain import plain, restored
-from serving.slot.state import Slot
+from serving.slot.state import Lease, Slot
 from serving.slot.step import step
 from tests.slot.pure.test_cases import RULES, code, loaded
 from tests.slot.pure.world import Model, World
@@ -150,10 +150,19 @@ def test_nothing_is_evicted_while_callers_have_not_been_heard_after_a_restart() 
 
     other = world.ask("b")
     world.run(RULES.adopted_grace_s - 0.1)
-    assert world.slot.phase == "ready"
+    assert world.slot.holder == "a"
     world.run(10.0)
 
     assert other.ended == "given_back"
+
+
+def test_a_lease_that_was_about_to_run_out_has_its_whole_time_after_a_restart() -> None:
+    lease = Lease(id="x", recipe="a", holder="", since=0.0, expires=1.0)
+    slot = Slot(phase="ready", holder="a", run=1, leases={"x": lease})
+
+    slot, _ = happens(restored(plain(slot)), FoundRecipe(recipe="a", ready=True))
+
+    assert slot.leases["x"].expires == RULES.lease_s
 
 
 def test_a_load_found_after_a_restart_goes_on() -> None:
