@@ -11,6 +11,10 @@ from pydantic import BaseModel
 from serving.recipes.recipe import Loaded, Recipe
 
 HEADS: Final = ("id", "engine", "tier", "lifecycle", "port", "context", "served as", "roi", "name")
+_LISTED: Final = (
+    *("id", "name", "aliases", "catalog_id", "inventory_path", "engine", "tier", "lifecycle"),
+    *("served_name", "port", "container", "roi_profile", "deprecated", "tags", "file"),
+)
 
 
 def row(recipe: Recipe) -> tuple[str, ...]:
@@ -24,11 +28,9 @@ def row(recipe: Recipe) -> tuple[str, ...]:
 
 def listed(loaded: Loaded) -> list[dict[str, Any]]:
     """The list as data: the same facts, by their names in the file."""
-    keys = ("id", "name", "aliases", "catalog_id", "inventory_path", "engine", "tier", "lifecycle")
-    keys += ("served_name", "port", "container", "roi_profile", "deprecated", "tags", "file")
     return [
         {
-            **{key: _plain(getattr(recipe, key)) for key in keys},
+            **{key: _plain(getattr(recipe, key)) for key in _LISTED},
             "context": _plain(recipe.context),
             "variants": sorted(recipe.variants),
             "default": recipe.may_be_default,
