@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import Protocol
 
 from gateway.config.config import Dialect
@@ -42,11 +43,15 @@ class Delivery:
     def __init__(self, inbound: Inbound, own_headers: Callable[[], Headers]) -> None:
         self._to, self._own_headers = inbound, own_headers
         self.started = self.committed = self.ended = False
-        self._lock = asyncio.Lock()  # timers write too, and only between whole events
         self._held: list[bytes] = []
         self._timers: list[asyncio.Task[None]] = []
         self._releasing = False
         self._sent_at = 0.0
+
+    @cached_property
+    def _lock(self) -> asyncio.Lock:
+        """Timers write too, and only between whole events."""
+        return asyncio.Lock()
 
     async def whole(self, status: int, headers: Headers, body: bytes) -> None:
         """A whole answer, or an error before anything was sent. Broken if a heartbeat was."""

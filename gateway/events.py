@@ -156,16 +156,24 @@ def read_events(data: bytes) -> list[EventFacts] | None:
     events = 1 + (len(data) - 8 - len(joined)) // (len(_BETWEEN) - 1)
     if len(many) != events or data.count(b"\n") != 2 * events or b"\r" in data:
         return None
-    return [_read_chunk(c) for c in many]
+    return [CONTENT if c.usage is None and _is_plain(c.choices) else _read_chunk(c) for c in many]
+
+
+def _is_plain(choices: list[_Choice] | None) -> bool:
+    """True for the common ones: some text of the only choice, which goes on."""
+    if choices is None or len(choices) != 1:
+        return False
+    only = choices[0]
+    delta = only.delta
+    return (
+        delta is not None and bool(delta.content) and only.finish_reason is None and not only.index
+    )
 
 
 def _read_chunk(chunk: _Chunk) -> EventFacts:
     usage, choices = chunk.usage, chunk.choices
-    if usage is None and choices is not None and len(choices) == 1:  # the common one
-        only = choices[0]
-        text = only.delta is not None and only.delta.content
-        if text and only.finish_reason is None and not only.index:
-            return CONTENT
+    if usage is None and _is_plain(choices):
+        return CONTENT
     if not choices:
         if chunk.object == "error" or (chunk.error is not None and bytes(chunk.error) != b"null"):
             return EventFacts(error=True)

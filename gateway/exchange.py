@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -101,8 +101,9 @@ class Answer(Protocol):
 class Sender(Protocol):
     """Sends one request to one deployment."""
 
-    async def send(self, request: Request, deployment: Deployment) -> Answer:
+    def send(self, request: Request, deployment: Deployment) -> Awaitable[Answer]:
         """The answer, as soon as its head is in. Raises AttemptFailed; closes on cancellation."""
+        ...
 
 
 class Senders:
@@ -111,11 +112,11 @@ class Senders:
     def __init__(self, relay: Sender, bridge: Sender | None) -> None:
         self._relay, self._bridge = relay, bridge
 
-    async def send(self, request: Request, deployment: Deployment) -> Answer:
+    def send(self, request: Request, deployment: Deployment) -> Awaitable[Answer]:
         """See Sender."""
         if self._bridge is None or request.dialect in deployment.relays:
-            return await self._relay.send(request, deployment)
-        return await self._bridge.send(request, deployment)
+            return self._relay.send(request, deployment)
+        return self._bridge.send(request, deployment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,7 @@ class Serving:
 async def read_whole(answer: Answer, limit: int | None = None) -> bytes:
     """The whole body, or its first `limit` bytes and a little more. Raises as `read` does."""
     parts, size = [], 0
-    while data := await answer.read():
+    while not answer.at_end() and (data := await answer.read()):
         parts.append(data)
         size += len(data)
         if limit is not None and size > limit:

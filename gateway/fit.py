@@ -82,8 +82,10 @@ def _over(fields: Fields, name: str, fixed: Any) -> Any:
 
 def answer_limit(fields: Fields) -> int:
     """How many tokens the client lets the answer have: what `tpm` reserves for it."""
-    said = (read(fields, name, int) for name in LIMIT_FIELDS)
-    return next((limit for limit in said if limit), _DEFAULT_MAX_TOKENS)
+    for name in LIMIT_FIELDS:
+        if name in fields and (limit := read(fields, name, int)):
+            return int(limit)
+    return _DEFAULT_MAX_TOKENS
 
 
 def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

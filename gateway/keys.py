@@ -43,6 +43,9 @@ class KeyRing:
 
     def __init__(self, config: Config, table: RouteTable) -> None:
         self._clients: dict[bytes, tuple[bytes, Client]] = {}
+        # The header as nearly everybody sends it. A dict compares two values only where all 64 bits
+        # of a keyed hash are equal, so the time taken says as little as that of a SHA-256.
+        self._by_header: dict[bytes | None, Client] = {}
         everything = frozenset(n for n, r in table.routes.items() if r.tier != "burst")
         if config.master_key is not None:
             self._add(config.master_key, Client(name="master", names=everything, admin=True))
@@ -60,6 +63,7 @@ class KeyRing:
     def _add(self, key: str, client: Client) -> None:
         raw = key.encode()
         self._clients[sha256(raw).digest()] = (raw, client)
+        self._by_header[b"Bearer " + raw] = client
 
     @property
     def is_open(self) -> bool:
@@ -84,6 +88,8 @@ class KeyRing:
 
     def who(self, authorization: bytes | None, x_api_key: bytes | None) -> Client:
         """The same, from the values of the two headers."""
+        if x_api_key is None and (known := self._by_header.get(authorization)) is not None:
+            return known
         if self._anybody is not None:
             return self._anybody
         key = x_api_key
@@ -97,10 +103,10 @@ class KeyRing:
             key = bearer
         if key is None:
             raise Unauthorized(_NO_KEY)
-        known = self._clients.get(sha256(key).digest())
-        if known is None or not compare_digest(known[0], key):
+        found = self._clients.get(sha256(key).digest())
+        if found is None or not compare_digest(found[0], key):
             raise Unauthorized("this API key is not in the gateway's file")
-        return known[1]
+        return found[1]
 
 
 def guard_open(headers: Mapping[bytes, bytes]) -> None:

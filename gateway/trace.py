@@ -46,7 +46,7 @@ class Trace(msgspec.Struct, kw_only=True, eq=False):
     deployment: Deployment | None = None
     attempt_number: int = 0
     attempts: list[Attempt] = []
-    wait: Wait = msgspec.field(default_factory=lambda: Wait(0.0))
+    wait: Wait = msgspec.field(default_factory=Wait)
     first_content: float | None = None
     status: int = 499  # until one is sent
     outcome: Outcome = "failed"

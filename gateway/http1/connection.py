@@ -39,14 +39,17 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_answer", "_complete", "_head_bytes", "_headed", "_headers", "_host", "_parser",
-        "_paused", "_received", "_reusable", "_reused", "_transport", "_unsent", "_write_paused",
-        "idle_since",
+        "_answer", "_body", "_complete", "_head_bytes", "_headed", "_headers", "_host", "_parser",
+        "_paused", "_received", "_reusable", "_reused", "_transport", "_unsent", "_whole",
+        "_write_paused", "idle_since", "on_body",
     )  # fmt: skip
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._transport: asyncio.Transport
+        self._body: list[bytes] = []  # of the read that is being parsed
+        # Some engines send each token in a chunk of its own: each costs a call into C and no more.
+        self.on_body = self._body.append
         self._parser = httptools.HttpResponseParser(self)
         # Where the meaning is plain the parser may be lenient, as other clients are: lines that
         # end in a bare LF, spaces after a chunk's size. Never for what a header may hold.
@@ -66,6 +69,7 @@ class Connection(asyncio.Protocol):
         self._received = False  # any byte of this answer
         self._headed = False
         self._complete = False
+        self._whole = 0  # pieces in `_body` that are the answer's, once it is complete
         self._reusable = False
         self._head_bytes = 0
         self._headers = []
@@ -118,15 +122,18 @@ class Connection(asyncio.Protocol):
         self._received = True
         if not self._headed:
             self._head_bytes += len(data)
+        wrong: httptools.HttpParserError | None = None
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            if not self._complete:
-                self._fail(_as_bad_answer(error))
-                return
+            wrong = error
             # 1. Rubbish after a whole answer: the answer stands, the connection does not.
             self._reusable = False
-        if self._complete:
+        if self._body:
+            self._hand_over(answer)
+        if wrong is not None and not self._complete:
+            self._fail(_as_bad_answer(wrong))
+        elif self._complete:
             self._finish()
         elif not self._headed:
             if self._head_bytes > MAX_HEAD_BYTES:
@@ -193,15 +200,19 @@ class Connection(asyncio.Protocol):
         if self._answer is not None:
             self._answer.begin(status, self._headers)
 
-    def on_body(self, piece: bytes) -> None:
-        """A piece of the body."""
-        if self._answer is not None and not self._complete:
-            self._answer.add(piece)
-
     def on_message_complete(self) -> None:
         """The end of an answer, or of an interim one."""
-        if self._headed:
-            self._complete = True
+        if self._headed and not self._complete:
+            self._complete, self._whole = True, len(self._body)
+
+    def _hand_over(self, answer: Response) -> None:
+        """Give the reader the body's pieces of this read, less what is no part of the answer."""
+        body = self._body
+        if self._complete:
+            del body[self._whole :]
+        if body:
+            answer.add(body[0] if len(body) == 1 else b"".join(body))
+            body.clear()
 
     # How an answer ends.
 

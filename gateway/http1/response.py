@@ -75,6 +75,8 @@ class Response:
 
         Bytes not yet read are dropped. Harmless after the end, and when repeated.
         """
+        if self._ended and not self._pieces:
+            return
         source, self._source = self._source, None
         self._pieces, self.unread = [], 0
         self._error = self._error or error or Aborted("the request was aborted")

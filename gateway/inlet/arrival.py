@@ -69,11 +69,11 @@ class Arrival(msgspec.Struct, kw_only=True, eq=False):
 
     def start(self, status: int, headers: Headers) -> None:
         """The answer's head. It says that the connection closes where it cannot be kept."""
-        lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
+        lines = [b"%b: %b\r\n" % header for header in headers]
+        lines.insert(0, _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status)
         framed = self.method == b"HEAD" or status in (204, 304)
-        for name, value in headers:
+        for name, _ in headers:
             framed = framed or name == _LENGTH
-            lines.append(b"%b: %b\r\n" % (name, value))
         self.chunked = not framed and not self.old
         if self.chunked:
             lines.append(b"transfer-encoding: chunked\r\n")

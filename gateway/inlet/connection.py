@@ -34,18 +34,19 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_arriving", "_closing", "_current", "_head_bytes", "_headers", "_held", "_held_bytes",
         "_inlet", "_last", "_parser", "_paused", "_queue", "_target", "_task", "_transport",
-        "_waits_s", "full", "loop", "peer",
+        "_waits_s", "full", "loop", "on_header", "peer",
     )  # fmt: skip
 
     def __init__(self, inlet: Inlet, loop: asyncio.AbstractEventLoop) -> None:
         self._inlet, self.loop = inlet, loop
         self._transport: asyncio.Transport
         self.peer: tuple[Any, ...] = ("", 0)
+        self._target = b""
+        self._headers: dict[bytes, bytes] = {}  # as sent
+        self.on_header = self._headers.__setitem__  # each costs a call into C and no more
         self._parser = httptools.HttpRequestParser(self)
         # What follows a request that closes the connection is nobody's, and no reason for a 400.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self._target = b""
-        self._headers: dict[bytes, bytes] = {}
         self._head_bytes = 0  # read since the last request was whole, while its head is not
         self._current: Arrival | None = None  # being served
         self._task: asyncio.Task[None] | None = None  # that serves it
@@ -167,11 +168,6 @@ class Connection(asyncio.Protocol):
         """The request's target, or a piece of it."""
         self._target += piece
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer, which is dropped."""
-        if self._arriving is None:
-            self._headers[name.lower()] = value
-
     def on_headers_complete(self) -> None:
         """The head is whole: the request is served, its body may follow."""
         parser, target = self._parser, self._target
@@ -184,12 +180,13 @@ class Connection(asyncio.Protocol):
             method=parser.get_method(),
             target=target,
             path=path or _path(target),
-            headers=self._headers,
+            headers={name.lower(): value for name, value in self._headers.items()},
             client_ip=self.peer[0],
             old=old,
             keep_alive=not old and parser.should_keep_alive(),
         )
-        self._target, self._headers, self._head_bytes = b"", {}, 0
+        self._target, self._head_bytes = b"", 0
+        self._headers.clear()
         if self._current is None:
             self._serve(arrival)
         else:
@@ -204,6 +201,7 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """The request is whole."""
         arrival, self._arriving = self._arriving, None
+        self._headers.clear()  # trailers, which say nothing here
         if arrival is not None:
             arrival.whole = True
             arrival.wake()

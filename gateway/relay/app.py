@@ -12,11 +12,12 @@ So does a stop of the gateway, with an error for the client.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from gateway import errors
+from gateway.alarm import Alarms
 from gateway.body import read_body
 from gateway.delivery import ClientStalled, Delivery
 from gateway.dialects import PATHS
@@ -47,8 +48,9 @@ class Relay:
     loop: asyncio.AbstractEventLoop | None = None  # the running one; to ask for it costs more
     draining: bool = False
     running: set[Trace] = field(default_factory=set)
+    alarms: Alarms = field(default_factory=Alarms)
 
-    async def __call__(self, inbound: Inbound) -> None:
+    def __call__(self, inbound: Inbound) -> Coroutine[Any, Any, None]:
         """Serve one POST to an inference path. The task that runs this serves nobody else."""
         dialect, serving = PATHS[inbound.path.removeprefix("/v1")], self.serving
         headers = inbound.headers
@@ -58,7 +60,7 @@ class Relay:
                 raise errors.Draining("the gateway is stopping: try again", retry_after_s=5)
         except errors.GatewayError as error:
             self.on_refused(error)
-            return await Delivery(inbound, list).tell(error, dialect)
+            return Delivery(inbound, list).tell(error, dialect)
         trace = Trace(
             id=b"%016x" % self.admission.random.getrandbits(64),
             task=cast("asyncio.Task[Any]", asyncio.current_task(self.loop)),
@@ -70,7 +72,7 @@ class Relay:
             dialect=dialect,
             config=serving.revision,
         )
-        return await self._serve(serving, trace, inbound)
+        return self._serve(serving, trace, inbound)
 
     async def _serve(self, serving: Serving, trace: Trace, inbound: Inbound) -> None:
         """Steps 2 to 8. Whatever happens, one record comes of it."""

@@ -53,7 +53,7 @@ class EngineSender:
         if line is None or line.deployment is not deployment:
             line = self._lines[deployment.id] = _Line(deployment)
         body = line.fit.body(request)
-        up = b"".join(b"%b: %b\r\n" % header for header in request.headers.items())
+        up = b"".join([b"%b: %b\r\n" % header for header in request.headers.items()])
         start = b"%bX-Request-Id: %b\r\n%bContent-Length: %d\r\n\r\n" % (
             line.heads[request.dialect],
             request.id,

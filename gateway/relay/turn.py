@@ -165,7 +165,7 @@ class Turn:
         request = self.request
         answer: Answer | None = None
         try:
-            with Alarm(self.trace.task) as alarm:
+            with self.relay.alarms.of(self.trace.task) as alarm:
                 alarm.set(deployment.first_s(stream=request.stream), TimedOut)
                 answer = await self.relay.sender.send(request, deployment)
                 if not 200 <= answer.status < 300:

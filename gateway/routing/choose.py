@@ -32,7 +32,7 @@ def candidates(
     2. The rest by `order`, then by weight without replacement (or, with affinity, by the caller).
     `early` asks for the one resting deployment that may be tried before its time.
     """
-    chosen: list[tuple[int, float, Candidate]] = []
+    chosen: list[tuple[int, float, int, Candidate]] = []  # the third: no two are equal
     left_out: list[tuple[Deployment, str]] = []
     windows, caller = 0, facts.callers.get(group.name)
     for member, share in zip(group.members, group.shares, strict=True):
@@ -47,13 +47,15 @@ def candidates(
         elif early and not (rests is not None and health.may_try_early(member.id)):
             left_out.append((member, "not to be tried early"))
         elif early:
-            chosen.append((0, rests or 0.0, Candidate(member, "early trial")))
+            chosen.append((0, rests or 0.0, len(chosen), Candidate(member, "early trial")))
         else:
-            chosen.append((member.order, _draw(member, caller, random), Candidate(member, share)))
-    if len(chosen) > 1:
-        chosen.sort(key=lambda c: c[:2])
+            drawn = _draw(member, caller, random)
+            chosen.append((member.order, drawn, len(chosen), Candidate(member, share)))
+    chosen.sort()
     too_long = windows > 0 and windows == len(left_out) and not chosen
-    return Decision(tuple(c[2] for c in chosen[: 1 if early else None]), tuple(left_out), too_long)
+    return Decision(
+        tuple([c[3] for c in chosen[: 1 if early else None]]), tuple(left_out), too_long
+    )
 
 
 def _draw(member: Deployment, caller: str | None, random: Random) -> float:

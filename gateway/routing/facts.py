@@ -46,11 +46,11 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
     trial: bool
 
 
-class Wait:
+class Wait(msgspec.Struct, gc=False):
     """How long a request may still wait: one budget over all its groups. Seconds."""
 
-    def __init__(self, left_s: float) -> None:
-        self.left_s, self.waited_s = left_s, 0.0
+    left_s: float = 0.0
+    waited_s: float = 0.0
 
     def spent(self, seconds: float) -> None:
         """It has waited that long."""
