@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from gateway.cli import main
+from tests.commands import Command, Golden, held_to, runs
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """What a command left: exit code, stdout, stderr."""
-
-    code: int
-    out: str
-    err: str
-
-
-Gateway = Callable[..., Ran]
-Golden = Callable[[str, str], None]
+Gateway = Command
 
 
 @pytest.fixture
@@ -41,27 +29,10 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def gateway(node: Path, capsys: pytest.CaptureFixture[str]) -> Gateway:
     """Runs `gateway ARGS` in the node's folder."""
-
-    def run(*args: str) -> Ran:
-        capsys.readouterr()
-        try:
-            code = main(args)
-        except SystemExit as end:  # argparse's own way out
-            code = int(end.code or 0)
-        out, err = capsys.readouterr()
-        return Ran(code, out, err)
-
-    return run
+    return runs(main, capsys)
 
 
 @pytest.fixture
 def golden() -> Golden:
     """Holds text to a file in tests/cli/golden. WRITE_GOLDEN=1 writes the files anew, to review."""
-
-    def same(name: str, text: str) -> None:
-        file = GOLDEN / name
-        if os.environ.get("WRITE_GOLDEN"):
-            file.write_text(text)
-        assert text == file.read_text()
-
-    return same
+    return held_to(GOLDEN)

@@ -11,7 +11,8 @@ import yaml
 
 from gateway.config.load import load_text
 from gateway.config.way_out import render
-from tests.cli.conftest import Gateway, Golden
+from tests.cli.conftest import Gateway
+from tests.commands import Golden
 from tests.config.files import ENVIRON, entry, file
 
 ENV = ("--env-file", "node.env")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Gateway, Golden
+from tests.cli.conftest import Gateway
+from tests.commands import Golden
 
 ENV = ("--env-file", "node.env")
 REVISION = re.compile(r"[0-9a-f]{12}")

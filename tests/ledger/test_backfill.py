@@ -18,7 +18,8 @@ from gateway.records.counters import Book, Ledger, Tokens, served_by
 from gateway.records.record import Record
 from gateway.records.rollups import Totals, key_of
 from gateway.records.usage import Usage
-from tests.cli.conftest import Gateway, Golden
+from tests.cli.conftest import Gateway
+from tests.commands import Golden
 from tests.ledger import box
 
 

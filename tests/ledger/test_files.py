@@ -11,7 +11,8 @@ from common.problems import render
 from gateway.config.config import LedgerFiles
 from gateway.config.load import load
 from gateway.ledger.files import Kept, read
-from tests.cli.conftest import Gateway, Golden
+from tests.cli.conftest import Gateway
+from tests.commands import Golden
 from tests.ground.repository import ROOT
 from tests.ledger import box
 

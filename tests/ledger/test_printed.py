@@ -11,7 +11,8 @@ import pytest
 
 from gateway.cli import _parser
 from gateway.ledger.cost import BY, By
-from tests.cli.conftest import Gateway, Golden
+from tests.cli.conftest import Gateway
+from tests.commands import Golden
 from tests.ledger import box
 from tests.records.build import record
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,21 +11,13 @@ import pytest
 from serving.cli import main
 from serving.recipes.load import FOLDER, load_folder
 from serving.recipes.schema import EngineName
+from tests.commands import Command, held_to, runs
 from tests.recipes.build import GOOD, folder
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """What a command left: exit code, stdout, stderr."""
-
-    code: int
-    out: str
-    err: str
-
-
-Serving = Callable[..., Ran]
+Serving = Command
 
 
 @pytest.fixture
@@ -38,24 +27,10 @@ def serving(
     """Runs `serving recipe ARGS --recipes recipes` in a folder with a copy of the examples."""
     shutil.copytree(FOLDER, tmp_path / "recipes", ignore=shutil.ignore_patterns("*.py*", "__*"))
     monkeypatch.chdir(tmp_path)
-
-    def run(*args: str) -> Ran:
-        capsys.readouterr()
-        try:
-            code = main(["recipe", *args, "--recipes", "recipes"])
-        except SystemExit as end:  # argparse's own way out
-            code = int(end.code or 0)
-        out, err = capsys.readouterr()
-        return Ran(code, out, err)
-
-    return run
+    return runs(main, capsys, ["recipe"], ["--recipes", "recipes"])
 
 
-def same(name: str, text: str) -> None:
-    """Holds text to a golden file. WRITE_GOLDEN=1 writes the files anew, to review."""
-    if os.environ.get("WRITE_GOLDEN"):
-        (GOLDEN / name).write_text(text)
-    assert text == (GOLDEN / name).read_text()
+same = held_to(GOLDEN)
 
 
 def test_the_list_is_a_table(serving: Serving) -> None:
