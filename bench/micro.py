@@ -17,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+import msgspec
+
 from bench.load import body
 from common.problems import Place
 from gateway.config.config import (
@@ -210,7 +212,7 @@ def _recording(conf: Config) -> Iterator[tuple[str, Piece]]:
     member, arrived = conf.deployments[0], _trace(conf)
 
     def trace() -> Trace:
-        made = replace(arrived, attempts=[])
+        made = msgspec.structs.replace(arrived, attempts=[])
         made.usage = Usage(prompt_tokens=24, cached_tokens=16, completion_tokens=50)
         made.attempted(member, "ok", 0.1)
         return made

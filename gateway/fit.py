@@ -115,3 +115,11 @@ def head(deployment: Deployment, dialect: Dialect) -> bytes:
         f"POST {base.path.rstrip('/')}{SUFFIXES[dialect]} HTTP/1.1\r\nHost: {base.netloc}\r\n{key}"
         "Content-Type: application/json\r\nAccept-Encoding: identity\r\nUser-Agent: signalbox\r\n"
     ).encode("latin-1")
+
+
+def whole_head(always: bytes, request: Request, length: int) -> bytes:
+    """A request's head: what never changes, then its id, its own headers and its length."""
+    up = b"".join([b"%b: %b\r\n" % header for header in request.headers.items()])
+    return b"%bX-Request-Id: %b\r\n%bContent-Length: %d\r\n\r\n" % (
+        always, request.id, up, length,
+    )  # fmt: skip

@@ -72,11 +72,8 @@ class Admission:
                 opens_in = full.opens_in_s
                 return None
 
-        if not line:
-            try:
-                return self._try(group, facts, without)
-            except Full as full:
-                opens_in = full.opens_in_s
+        if not line and (admitted := ask()) is not None:
+            return admitted
         seconds = min(wait.left_s, group.rule.max_wait_s)
         if seconds <= 0 or self.waiting(group.name) >= group.rule.max_waiting:
             raise Full(opens_in)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gateway.config.config import Deployment
 from gateway.exchange import Answer, Broken, Headers, NotConnected, Request
-from gateway.fit import Fit, address, head
+from gateway.fit import Fit, address, head, whole_head
 from gateway.http1.client import Client, Response, Target
 from gateway.http1.errors import ClientError, ConnectFailed
 
@@ -53,13 +53,7 @@ class EngineSender:
         if line is None or line.deployment is not deployment:
             line = self._lines[deployment.id] = _Line(deployment)
         body = line.fit.body(request)
-        up = b"".join([b"%b: %b\r\n" % header for header in request.headers.items()])
-        start = b"%bX-Request-Id: %b\r\n%bContent-Length: %d\r\n\r\n" % (
-            line.heads[request.dialect],
-            request.id,
-            up,
-            len(body),
-        )
+        start = whole_head(line.heads[request.dialect], request, len(body))
         try:
             return EngineAnswer(await self._client.post(line.target, start, body))
         except ConnectFailed as error:
