@@ -122,7 +122,7 @@ def _spare_the_collector() -> None:
 
 
 async def _run(gateway: Gateway, options: Options, sock: socket.socket) -> None:
-    inlet = Inlet(gateway.serve, gateway.pages, INFERENCE)
+    inlet = Inlet(gateway.serve, gateway.pages, INFERENCE, outbox=gateway.outbox)
     with _signals() as told:
         await inlet.open(sock)
         _spare_the_collector()

@@ -30,6 +30,7 @@ from gateway.exchange import Senders, Serving
 from gateway.http1.client import Client as HttpClient
 from gateway.inbound import Inbound
 from gateway.keys import Client, KeyRing
+from gateway.outbox import Outbox
 from gateway.records.activity import ActivityLog
 from gateway.records.metrics import Metrics
 from gateway.records.record import Record
@@ -70,7 +71,8 @@ class Gateway:
         self.phase: Phase = "starting"
         self.rejected: tuple[Problem, ...] = ()
         self._removed: dict[str, tuple[Deployment, TierName]] = {}  # until they drain
-        self._http = HttpClient()
+        self.outbox = Outbox()
+        self._http = HttpClient(outbox=self.outbox)
         self._admission = Admission(Health(), Limits(), clock, self._random)
         self._bridge = bridge or (BridgeSender() if is_there() else None)
         self._admission.bridge = self._bridge is not None

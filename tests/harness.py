@@ -153,7 +153,7 @@ def _source(coroutine: object) -> str:
 async def _serving(server: Gateway) -> AsyncIterator[int]:
     """Run the gateway behind its own server on a free loopback port."""
     sock = socket.create_server(("127.0.0.1", 0), backlog=2048)
-    inlet = Inlet(server.serve, server.pages, INFERENCE)
+    inlet = Inlet(server.serve, server.pages, INFERENCE, outbox=server.outbox)
     await server.start()
     await inlet.open(sock)
     try:

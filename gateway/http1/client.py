@@ -17,6 +17,7 @@ from gateway.http1.dial import first, reason, resolve
 from gateway.http1.errors import ConnectFailed, NoAnswer, StaleConnection
 from gateway.http1.host import Host
 from gateway.http1.response import Response
+from gateway.outbox import Outbox
 
 __all__ = ["Client", "Response", "Target"]
 
@@ -47,10 +48,12 @@ class Client:
         connect_timeout_s: float = 10.0,
         idle_s: float = 4.0,
         ssl: ssl.SSLContext | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         self._connect_timeout_s = connect_timeout_s
         self._idle_s = idle_s
         self._ssl = ssl
+        self._outbox = outbox or Outbox()
         self._hosts: dict[Target, Host] = {}
         self._connecting: set[asyncio.Task[Connection]] = set()
         self._closed = False
@@ -80,7 +83,7 @@ class Client:
             answer.raise_if_aborted()
         host = self._hosts.get(target)
         if host is None:
-            host = self._hosts[target] = Host(str(target), self._idle_s)
+            host = self._hosts[target] = Host(str(target), self._idle_s, self._outbox)
         connection = host.take()
         if connection is None:
             connection = await self._connect(target, host, answer)

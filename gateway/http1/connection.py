@@ -7,9 +7,6 @@ from the socket is parsed at once and wakes the reader at most once.
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-from collections.abc import Iterator
 from typing import cast
 
 import httptools
@@ -23,6 +20,7 @@ from gateway.http1.errors import (
     Truncated,
 )
 from gateway.http1.host import Host
+from gateway.http1.last_words import last_words
 from gateway.http1.response import Response
 
 MAX_HEAD_BYTES = 64 * 1024  # of an answer, interim answers included
@@ -39,9 +37,9 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_answer", "_body", "_complete", "_head_bytes", "_headed", "_headers", "_host", "_parser",
-        "_paused", "_received", "_reusable", "_reused", "_transport", "_unsent", "_whole",
-        "_write_paused", "idle_since", "on_body",
+        "_answer", "_body", "_complete", "_head_bytes", "_headed", "_headers", "_host", "_out",
+        "_parser", "_paused", "_received", "_reusable", "_reused", "_transport", "_unsent",
+        "_whole", "_write_paused", "idle_since", "on_body",
     )  # fmt: skip
 
     def __init__(self, host: Host) -> None:
@@ -59,6 +57,7 @@ class Connection(asyncio.Protocol):
         self.idle_since = 0.0  # loop time
         self._answer: Response | None = None
         self._headers: list[tuple[bytes, bytes]] = []
+        self._out = b""  # a small request that waits for its turn; see outbox.py
         self._unsent = memoryview(b"")  # of the request's body
         self._write_paused = False
         self._paused = False
@@ -85,11 +84,18 @@ class Connection(asyncio.Protocol):
         self._answer = answer
         answer.comes_from(self)
         if len(body) <= ONE_WRITE_BYTES:
-            self._transport.write(head + body)
+            self._out = head + body
+            self._host.outbox.add(self, len(self._out))
             return
         self._transport.write(head)
         self._unsent = memoryview(body)
         self._write_on()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        out, self._out = self._out, b""
+        if out and not self._transport.is_closing():
+            self._transport.write(out)
 
     def abort(self) -> None:
         """Close now, without sending what is buffered."""
@@ -151,7 +157,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone; an answer that is not complete ends here."""
         if exc is not None and self._answer is not None:
-            for data in _last_words(self._transport):
+            for data in last_words(self._transport):
                 self.data_received(data)
         self._end_of_input(exc)
         self._host.lost(self)
@@ -220,7 +226,7 @@ class Connection(asyncio.Protocol):
         """The answer is whole: keep the connection if it is clean in both directions."""
         answer, self._answer = self._answer, None
         transport = self._transport
-        sent = not self._unsent and not transport.get_write_buffer_size()
+        sent = not self._out and not self._unsent and not transport.get_write_buffer_size()
         if self._reusable and sent and not transport.is_closing():
             self.resume()
             self._start_over()
@@ -282,20 +288,3 @@ def _size(headers: list[tuple[bytes, bytes]]) -> int:
 def _framed(headers: list[tuple[bytes, bytes]]) -> bool:
     """True if the head says where the body ends; else it ends with the connection."""
     return any(name in (b"content-length", b"transfer-encoding") for name, _ in headers)
-
-
-def _last_words(transport: asyncio.Transport) -> Iterator[bytes]:
-    """What a reset connection's socket still holds.
-
-    An engine that refuses a large body answers, then closes while we write; the failed write
-    ends the transport before the answer that has arrived is read. Not possible through TLS.
-    """
-    plain = transport.get_extra_info("socket")
-    if plain is None or transport.get_extra_info("sslcontext") is not None or plain.fileno() < 0:
-        return
-    with socket.socket(fileno=os.dup(plain.fileno())) as late:
-        try:
-            while data := late.recv(MAX_UNREAD_BYTES, socket.MSG_DONTWAIT):
-                yield data
-        except OSError:
-            return

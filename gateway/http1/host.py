@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+from gateway.outbox import Outbox
+
 if TYPE_CHECKING:
     from gateway.http1.connection import Connection
 
@@ -20,10 +22,10 @@ CLOSE_S = 1.0
 class Host:
     """Open connections to one target. Idle ones are closed after `idle_s` seconds."""
 
-    __slots__ = ("_empty", "_idle", "_idle_s", "_loop", "_sweep", "name", "open")
+    __slots__ = ("_empty", "_idle", "_idle_s", "_loop", "_sweep", "name", "open", "outbox")
 
-    def __init__(self, name: str, idle_s: float) -> None:
-        self.name = name
+    def __init__(self, name: str, idle_s: float, outbox: Outbox) -> None:
+        self.name, self.outbox = name, outbox
         self.open: set[Connection] = set()
         self._empty = asyncio.Event()
         self._empty.set()

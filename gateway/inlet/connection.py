@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import unquote
 
 import httptools
 
 from gateway.inlet.arrival import Arrival
+from gateway.inlet.heads import has_body, path_of, size
 from gateway.inlet.refusals import NO_HTTP, TOO_LARGE, TOO_LATE, HeadTooLarge
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_arriving", "_closing", "_current", "_head_bytes", "_headers", "_held", "_held_bytes",
-        "_inlet", "_last", "_parser", "_paused", "_queue", "_target", "_task", "_transport",
+        "_inlet", "_last", "_out", "_parser", "_paused", "_queue", "_target", "_task", "_transport",
         "_waits_s", "full", "loop", "on_header", "peer",
     )  # fmt: skip
 
@@ -54,6 +54,7 @@ class Connection(asyncio.Protocol):
         self._queue: list[Arrival] = []  # came in one read with the current one
         self._held: list[bytes] = []  # not parsed yet
         self._held_bytes = 0
+        self._out: list[bytes] = []  # waits for its turn; see outbox.py
         self._last = False  # nothing is parsed any more: what is queued is the last
         self._paused = self._closing = False
         self.full = False  # the client is behind
@@ -63,7 +64,15 @@ class Connection(asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         """Write to the client."""
-        self._transport.write(data)
+        self._out.append(data)
+        self._inlet.outbox.add(self, len(data))
+
+    def flush(self) -> None:
+        """Write what waits."""
+        out = self._out
+        if out and not self._transport.is_closing():
+            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+        out.clear()
 
     def keeps(self) -> bool:
         """True if the connection may stay open after this answer."""
@@ -72,6 +81,7 @@ class Connection(asyncio.Protocol):
     def cut(self) -> None:
         """Close in the middle of an answer."""
         self._current, self._closing = None, True
+        self.flush()
         if self.full:
             self._transport.abort()  # what waits would wait for ever
         else:
@@ -114,8 +124,10 @@ class Connection(asyncio.Protocol):
     def shut(self) -> asyncio.Task[None] | None:
         """Close now; returns the task that serves somebody, if any."""
         if self._current is None:
+            self.flush()
             self._transport.close()
             return None
+        self.flush()
         self._transport.abort()
         return self._task
 
@@ -171,7 +183,7 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """The head is whole: the request is served, its body may follow."""
         parser, target = self._parser, self._target
-        if self._head_bytes > MAX_HEAD_BYTES and self._head_size() > MAX_HEAD_BYTES:
+        if self._head_bytes > MAX_HEAD_BYTES and size(target, self._headers) > MAX_HEAD_BYTES:
             raise HeadTooLarge
         path = self._inlet.paths.get(target)
         old = parser.get_http_version() == "1.0"
@@ -179,7 +191,7 @@ class Connection(asyncio.Protocol):
             connection=self,
             method=parser.get_method(),
             target=target,
-            path=path or _path(target),
+            path=path or path_of(target),
             headers={name.lower(): value for name, value in self._headers.items()},
             client_ip=self.peer[0],
             old=old,
@@ -218,7 +230,8 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade as offer:
             # Another protocol is not spoken here. The parser takes a body for that protocol's
             # bytes: nothing after such a head can be trusted to be a request.
-            self._last = offer.args[0] < len(data) or self._announces_a_body()
+            last = self._queue[-1] if self._queue else self._current
+            self._last = offer.args[0] < len(data) or (last is not None and has_body(last.headers))
         except httptools.HttpParserError as error:
             self._broken(error)
         else:
@@ -240,14 +253,8 @@ class Connection(asyncio.Protocol):
         elif self._arriving is not None:
             self._queue.remove(self._arriving)
 
-    def _announces_a_body(self) -> bool:
-        """True if the request that came last says that a body follows."""
-        last = self._queue[-1] if self._queue else self._current
-        headers = last.headers if last is not None else {}
-        return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
-
     def _refuse(self, said: bytes) -> None:
-        self._transport.write(said)
+        self._out.append(said)
         self._close(whole=False)
 
     def _pause(self) -> None:
@@ -265,6 +272,7 @@ class Connection(asyncio.Protocol):
         Closing with bytes unread resets the connection, and the answer may be lost with it.
         """
         self._closing = True
+        self.flush()
         self.read_on()
         if whole:
             self._transport.close()
@@ -279,13 +287,3 @@ class Connection(asyncio.Protocol):
         self._queue.clear()
         if self._current is not None:
             self._current.leave()
-
-    def _head_size(self) -> int:
-        headers = self._headers.items()
-        return len(self._target) + sum(len(n) + len(v) + 4 for n, v in headers)
-
-
-def _path(target: bytes) -> str:
-    """The path of a request's target, decoded. httptools refuses what is none."""
-    path = httptools.parse_url(target).path.decode("ascii")
-    return unquote(path) if "%" in path else path

@@ -14,6 +14,7 @@ from gateway.inbound import Inbound
 from gateway.inlet.arrival import Arrival
 from gateway.inlet.connection import Connection
 from gateway.inlet.pages import App, serve_page
+from gateway.outbox import Outbox
 
 # The standard library's: its tracebacks show no values, and lose their secrets on the way out.
 _log = logging.getLogger("gateway.inlet")
@@ -31,6 +32,7 @@ class Inlet:
         pages: App,
         paths: Iterable[str],
         *,
+        outbox: Outbox | None = None,
         keep_alive_s: float = 75.0,
         head_s: float = 30.0,
     ) -> None:
@@ -39,6 +41,7 @@ class Inlet:
         self._inference = frozenset(self.paths.values())
         self._keep_alive_s, self._head_s = keep_alive_s, head_s
         self._tick_s = min(5.0, keep_alive_s / 4, head_s / 4)
+        self.outbox = outbox or Outbox()
         self.connections: set[Connection] = set()
         self.draining = False  # each answer closes its connection
         self._listener: asyncio.Server | None = None
@@ -64,6 +67,7 @@ class Inlet:
 
     async def serve(self, arrival: Arrival) -> None:
         """Have one request answered. Whatever happens, its connection does not hang."""
+        self.outbox.running += 1
         try:
             if arrival.path in self._inference and arrival.method == b"POST":
                 await self._relay(arrival)
@@ -72,6 +76,7 @@ class Inlet:
         except Exception:  # noqa: BLE001 -- the edge of a request: the others go on
             _log.exception("a request failed")
         finally:
+            self.outbox.running -= 1
             if not arrival.ended and not arrival.gone:
                 arrival.cut()
 

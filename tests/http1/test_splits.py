@@ -17,6 +17,7 @@ from gateway.http1.connection import Connection
 from gateway.http1.errors import ClientError
 from gateway.http1.host import Host
 from gateway.http1.response import Response
+from gateway.outbox import Outbox
 from tests import captures
 from tests.http1.test_answers import BROKEN_BODY, BROKEN_HEAD, CUT, WHOLE, WHOLE_AT_THE_CLOSE
 
@@ -65,7 +66,7 @@ class Outcome:
 
 
 async def _feed(pieces: list[bytes]) -> Outcome:
-    connection, answer = Connection(Host("engine", 60.0)), Response()
+    connection, answer = Connection(Host("engine", 60.0, Outbox())), Response()
     transport = StillTransport()
     connection.connection_made(cast(Any, transport))
     connection.send(b"", b"", answer)

@@ -9,13 +9,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
+import pytest
 import uvicorn
 
 from gateway.inbound import Inbound
 from gateway.inlet.inlet import Inlet
+from gateway.outbox import Outbox
 
 PATH = "/v1/chat/completions"
 LIMIT = 1024 * 1024
+CROWDS = pytest.mark.parametrize("running", [0, 100], ids=["alone", "in a crowd"])
 Relay = Callable[[Inbound], Awaitable[None]]
 
 
@@ -51,10 +54,14 @@ async def pages(scope: Any, receive: Any, send: Any) -> None:
 
 
 @asynccontextmanager
-async def ours(relay: Relay = echo, app: Any = pages, **limits: float) -> AsyncIterator[Server]:
-    """The gateway's own server in front of a relay and an app."""
+async def ours(
+    relay: Relay = echo, app: Any = pages, running: int = 0, **limits: float
+) -> AsyncIterator[Server]:
+    """The gateway's own server in front of a relay and an app, beside so many other requests."""
+    outbox = Outbox()
+    outbox.running = running
     sock = socket.create_server(("127.0.0.1", 0))
-    inlet = Inlet(relay, app, [PATH], **limits)
+    inlet = Inlet(relay, app, [PATH], outbox=outbox, **limits)
     await inlet.open(sock)
     try:
         yield Server(sock.getsockname()[1], inlet)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.server.serving import PATH, Said, chunked, ours, post, uvicorns
+from tests.server.serving import CROWDS, PATH, Said, chunked, ours, post, uvicorns
 
 START = b"POST %b HTTP/1.1\r\nHost: x\r\n" % PATH.encode()
 GET = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -65,11 +65,12 @@ SAME: dict[str, tuple[bytes, int]] = {
 }
 
 
+@CROWDS
 @pytest.mark.parametrize("case", SAME)
-async def test_the_same_bytes_get_the_same_answers(case: str) -> None:
+async def test_the_same_bytes_get_the_same_answers(case: str, running: int) -> None:
     data, answers = SAME[case]
 
-    async with ours() as own, uvicorns() as reference:
+    async with ours(running=running) as own, uvicorns() as reference:
         got, stays = await own.ask(data, answers)
         expected, stays_there = await reference.ask(data, answers)
 

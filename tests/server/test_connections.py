@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway.inbound import Inbound
-from tests.server.serving import LIMIT, PATH, Said, Server, Wire, chunked, echo, ours, post
+from tests.server.serving import CROWDS, LIMIT, PATH, Said, Server, Wire, chunked, echo, ours, post
 
 LEAVES = pytest.mark.parametrize("reset", [False, True], ids=["FIN", "RST"])
 
@@ -92,8 +92,9 @@ async def test_a_client_that_leaves_in_its_own_body_is_noticed(reset: bool) -> N
         assert type(await asyncio.wait_for(ended, 0.5)).__name__ == "ClientLeft"
 
 
-async def test_the_head_and_the_first_bytes_are_one_write() -> None:
-    async with ours() as server:
+@CROWDS
+async def test_the_head_and_the_first_bytes_are_one_write(running: int) -> None:
+    async with ours(running=running) as server:
         loop = asyncio.get_running_loop()
         with socket.create_connection(("127.0.0.1", server.port)) as sock:
             sock.setblocking(False)
@@ -104,7 +105,8 @@ async def test_the_head_and_the_first_bytes_are_one_write() -> None:
     assert first.endswith(b"\r\n\r\nhello")
 
 
-async def test_a_slow_client_stops_the_relay_and_gets_all_of_it() -> None:
+@CROWDS
+async def test_a_slow_client_stops_the_relay_and_gets_all_of_it(running: int) -> None:
     sent, waited = 0, 0
 
     async def relay(inbound: Inbound) -> None:
@@ -117,7 +119,7 @@ async def test_a_slow_client_stops_the_relay_and_gets_all_of_it() -> None:
             sent += 1
         inbound.write(b"", last=True)
 
-    async with ours(relay) as server, server.connected(limit=1024) as wire:
+    async with ours(relay, running=running) as server, server.connected(limit=1024) as wire:
         wire.send(post())
         await asyncio.sleep(0.2)
         before = sent
@@ -129,12 +131,13 @@ async def test_a_slow_client_stops_the_relay_and_gets_all_of_it() -> None:
     assert len(got.body) == 200 * 65536
 
 
-async def test_an_answer_that_is_given_up_is_cut() -> None:
+@CROWDS
+async def test_an_answer_that_is_given_up_is_cut(running: int) -> None:
     async def relay(inbound: Inbound) -> None:
         inbound.start(200, [])
         inbound.write(b"begun")
 
-    async with ours(relay) as server, server.connected() as wire:
+    async with ours(relay, running=running) as server, server.connected() as wire:
         wire.send(post())
         data = await wire.ends()
 
@@ -162,12 +165,13 @@ async def test_a_body_above_the_limit_is_answered_and_then_the_connection_ends(s
         assert await wire.ends() == b""
 
 
-async def test_an_answer_before_the_body_does_not_wait_for_it() -> None:
+@CROWDS
+async def test_an_answer_before_the_body_does_not_wait_for_it(running: int) -> None:
     async def relay(inbound: Inbound) -> None:
         inbound.start(401, [(b"content-length", b"0")])
         inbound.write(b"", last=True)
 
-    async with ours(relay) as server, server.connected() as wire:
+    async with ours(relay, running=running) as server, server.connected() as wire:
         wire.send(post(b"x" * 1000)[:-500])
         status, headers = await wire.head()
 
@@ -231,8 +235,9 @@ async def test_an_idle_connection_is_closed(asks: bool) -> None:
         assert not server.inlet.connections
 
 
-async def test_while_it_drains_each_answer_is_the_last_of_its_connection() -> None:
-    async with ours() as server, server.connected() as wire:
+@CROWDS
+async def test_while_it_drains_each_answer_is_the_last_of_its_connection(running: int) -> None:
+    async with ours(running=running) as server, server.connected() as wire:
         wire.send(post(b"one"))
         await wire.answer()
         server.inlet.draining = True
@@ -244,7 +249,8 @@ async def test_while_it_drains_each_answer_is_the_last_of_its_connection() -> No
         assert await wire.ends() == b"two"
 
 
-async def test_requests_in_a_row_wait_for_each_other() -> None:
+@CROWDS
+async def test_requests_in_a_row_wait_for_each_other(running: int) -> None:
     running = most = 0
 
     async def relay(inbound: Inbound) -> None:
@@ -256,7 +262,7 @@ async def test_requests_in_a_row_wait_for_each_other() -> None:
         await echo(inbound)
 
     bodies = [b"%d" % n for n in range(5)]
-    async with ours(relay) as server, server.connected() as wire:
+    async with ours(relay, running=running) as server, server.connected() as wire:
         wire.send(b"".join(post(body) for body in bodies[:2]))
         await asyncio.sleep(0)
         wire.send(b"".join(post(body) for body in bodies[2:]))
@@ -266,7 +272,8 @@ async def test_requests_in_a_row_wait_for_each_other() -> None:
     assert most == 1
 
 
-async def test_much_that_is_pipelined_waits_at_the_clients_side() -> None:
+@CROWDS
+async def test_much_that_is_pipelined_waits_at_the_clients_side(running: int) -> None:
     gate = asyncio.Event()
 
     async def relay(inbound: Inbound) -> None:
@@ -274,7 +281,7 @@ async def test_much_that_is_pipelined_waits_at_the_clients_side() -> None:
         await echo(inbound)
 
     sent = post(b"x" * 50_000)
-    async with ours(relay) as server, server.connected() as wire:
+    async with ours(relay, running=running) as server, server.connected() as wire:
         wire.send(sent * 200)
         await asyncio.sleep(0.2)
         blocked = wire.writer.transport.get_write_buffer_size()
@@ -297,19 +304,37 @@ async def test_a_line_end_in_a_header_is_never_sent(value: bytes) -> None:
         assert await wire.ends() == b""
 
 
-async def test_a_stream_to_http_1_0_has_no_chunks_and_ends_with_the_connection() -> None:
+@CROWDS
+async def test_a_stream_to_http_1_0_has_no_chunks_and_ends_by_closing(
+    running: int,
+) -> None:
     async def relay(inbound: Inbound) -> None:
         inbound.start(200, [])
         inbound.write(b"one")
         inbound.write(b"two", last=True)
 
-    async with ours(relay) as server, server.connected() as wire:
+    async with ours(relay, running=running) as server, server.connected() as wire:
         wire.send(post().replace(b"HTTP/1.1", b"HTTP/1.0"))
         _, headers = await wire.head()
 
         assert "transfer-encoding" not in headers
         assert headers["connection"] == "close"
         assert await wire.ends() == b"onetwo"
+
+
+async def test_in_a_crowd_all_that_one_turn_writes_arrives_in_its_order() -> None:
+    async def relay(inbound: Inbound) -> None:
+        inbound.start(200, [])
+        for n in range(100):
+            inbound.write(b"%03d" % n * (1 + 9000 * (n % 10 == 0)))
+        inbound.write(b"end", last=True)
+
+    async with ours(relay, running=100) as server, server.connected() as wire:
+        wire.send(post() + post())
+        got = [await wire.answer(), await wire.answer()]
+
+    expected = b"".join(b"%03d" % n * (1 + 9000 * (n % 10 == 0)) for n in range(100)) + b"end"
+    assert got == [Said(200, expected)] * 2
 
 
 async def test_closing_ends_what_runs() -> None:
