@@ -109,9 +109,8 @@ class _BlockDelta(msgspec.Struct):
     stop_reason: str | None = None
 
 
-_chunk = msgspec.json.Decoder(_Chunk)
+_decode_chunk = msgspec.json.Decoder(_Chunk).decode
 _BETWEEN = b"\n\ndata: "
-_chunks = msgspec.json.Decoder(list[_Chunk])
 _typed = msgspec.json.Decoder(_Typed)
 _body = msgspec.json.Decoder(_Body)
 _block_delta = msgspec.json.Decoder(_BlockDelta)
@@ -126,7 +125,7 @@ def read_event(dialect: Dialect, data: bytes) -> EventFacts | None:
     chat = dialect in ASKS_FOR_USAGE
     try:
         if chat:
-            return _read_chunk(_chunk.decode(data))
+            return _read_chunk(_decode_chunk(data))
         return _read_typed(_typed.decode(data))
     except msgspec.ValidationError:
         pass  # JSON of another shape, or broken further on
@@ -141,20 +140,18 @@ def read_event(dialect: Dialect, data: bytes) -> EventFacts | None:
 def read_events(data: bytes) -> list[EventFacts] | None:
     """What many events of a chat or completions stream say, if all are of the common form.
 
-    That is `data: {...}` and a blank line, each: then they are read as one JSON array, at half the
+    That is `data: {...}` and a blank line, each: then they are cut apart in one step, at half the
     cost. None if one is not, which says nothing more: read them one by one.
     """
     if not (data.startswith(b"data: {") and data.endswith(b"}\n\n")):
         return None
-    joined = data[6:-2].replace(_BETWEEN, b",")
-    try:
-        many = _chunks.decode(b"[%b]" % joined)
-    except (msgspec.DecodeError, RecursionError):
+    events = data[6:-2].split(_BETWEEN)
+    # A line end inside the JSON would end the event's line: what follows is another field.
+    if data.count(b"\n") != 2 * len(events) or b"\r" in data:
         return None
-    # A comma inside one event would make it two: each one of ours made the text 7 bytes shorter.
-    # And a line end inside the JSON would end the event's line: what follows is another field.
-    events = 1 + (len(data) - 8 - len(joined)) // (len(_BETWEEN) - 1)
-    if len(many) != events or data.count(b"\n") != 2 * events or b"\r" in data:
+    try:
+        many = [_decode_chunk(event) for event in events]
+    except (msgspec.DecodeError, RecursionError):
         return None
     return [CONTENT if c.usage is None and _is_plain(c.choices) else _read_chunk(c) for c in many]
 
