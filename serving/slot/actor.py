@@ -203,7 +203,7 @@ class Actor:
 
     def active(self) -> dict[str, Any]:
         """What is loaded, for other programs: recipe, model, where."""
-        recipe = self.shelf.every.get(self.slot.holder or "")
+        recipe = self.shelf.last(self.slot.holder)
         url = None if recipe is None else f"{self.room.target(recipe).url}/v1"
         return {
             "phase": self.slot.phase,

@@ -103,13 +103,18 @@ class Api:
             wait_s=given.seconds("wait_s"),
             holder=given.text("holder", "")[:200],
         )
-        answer = await caller.unless_gone(http, self._actor.lease(ask))
+        try:
+            answer = await caller.unless_gone(http, self._actor.lease(ask))
+        except ClientDisconnect:
+            self._actor.left(ask.id)  # it may have been granted in the same moment
+            raise
         if isinstance(answer, Refused):
             raise self._unavailable(recipe, answer)
         return JSONResponse(self._granted(answer))
 
     def _granted(self, lease: Lease) -> dict[str, Any]:
-        recipe = self._actor.shelf.every[lease.recipe]
+        recipe = self._actor.shelf.last(lease.recipe)
+        assert recipe is not None  # noqa: S101 - its engine was started, or found, by this file
         target = self._actor.room.target(recipe)
         return {
             "lease": lease.id,

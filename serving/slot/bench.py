@@ -61,7 +61,10 @@ async def measure(actor: Actor, recipe: str) -> Result:
 
 
 async def _timed(actor: Actor, id_: str) -> Result:
-    target = actor.room.target(actor.shelf.every[id_])
+    recipe = actor.shelf.last(id_)
+    if recipe is None:
+        raise ValueError(f"there is no recipe {id_} any more")
+    target = actor.room.target(recipe)
     body = {
         "model": target.served_name,
         "messages": [{"role": "user", "content": _PROMPT}],

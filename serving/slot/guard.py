@@ -61,7 +61,7 @@ class Guard:
 
     def _act(self, seen: memory.Memory) -> None:
         slot = self._actor.slot
-        recipe = self._actor.shelf.every.get(slot.holder or "")
+        recipe = self._actor.shelf.last(slot.holder)
         if slot.phase in _SERVES and recipe is not None and recipe.on_low_memory == "stop":
             reason = f"memory is low ({seen.available_gib:.1f} GiB available): the guard stopped it"
             _log.error("out of memory guard", recipe=recipe.id, reason=reason)

@@ -1,7 +1,8 @@
 """The control plane as a process: START READING HERE.
 
-lock the run folder; find what runs and adopt it; serve the API; watch memory
+begin              lock the run folder, adopt what runs, serve the API, watch memory
 SIGTERM, SIGINT    the API closes, callers that wait are refused; the engine runs on
+SIGHUP             nothing
 """
 
 from __future__ import annotations
@@ -50,7 +51,12 @@ class _Front(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.handle_exit, number, None)
+        loop.add_signal_handler(signal.SIGHUP, _hung_up)
         yield
+
+
+def _hung_up() -> None:
+    _log.info("SIGHUP changes nothing: recipes are read by themselves, the slot file at start")
 
 
 def actor_of(settings: Settings, journal: Journal) -> Actor:

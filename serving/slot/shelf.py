@@ -21,6 +21,7 @@ class Shelf:
         self._enabled = settings.enabled
         self._seen: _Seen = ()
         self._all: Mapping[str, Recipe] = {}
+        self._ever: dict[str, Recipe] = {}
         self.problems: tuple[Problem, ...] = ()
 
     def refresh(self) -> bool:
@@ -32,6 +33,7 @@ class Shelf:
         broken = {p.place.file for p in loaded.problems if p.severity == "error"}
         kept = {id_: r for id_, r in self._all.items() if r.file in broken}
         self._seen, self._all = seen, {**kept, **loaded.recipes}
+        self._ever |= self._all
         self.problems = loaded.problems
         return True
 
@@ -39,6 +41,10 @@ class Shelf:
     def every(self) -> Mapping[str, Recipe]:
         """All recipes of the folder: what runs here may be one that is not enabled."""
         return self._all
+
+    def last(self, id_: str | None) -> Recipe | None:
+        """The recipe as it was read last: what is loaded goes on though its file is gone."""
+        return self._ever.get(id_ or "")
 
     @property
     def enabled(self) -> Mapping[str, Recipe]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from math import ceil
 from statistics import median
 from typing import Any
 
@@ -66,7 +67,7 @@ def _failure(slot: Slot, id_: str) -> dict[str, Any]:
     return {
         "count": failure.count,
         "reason": failure.reason,
-        "retry_in_s": round(pause_s(slot, id_), 1),
+        "retry_in_s": ceil(pause_s(slot, id_) * 10) / 10,  # 0 only once it may be
         "log_tail": failure.log_tail,
     }
 

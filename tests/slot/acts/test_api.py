@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.slot.acts.plane import Engine, plane
@@ -189,8 +188,16 @@ async def test_a_log_is_followed_without_repeats_and_without_secrets(tmp_path: P
         assert wrong.status_code == 400
 
 
-async def test_who_waits_is_refused_when_the_control_plane_ends(tmp_path: Path) -> None:
-    asking: asyncio.Task[httpx.Response]
+async def test_what_is_loaded_serves_on_though_its_file_is_gone(tmp_path: Path) -> None:
+    async with plane(tmp_path, a=Engine()) as it:
+        await it.lease("a")
+        (tmp_path / "recipes/a.yaml").unlink()
+
+        assert (await it.lease("active"))["served_name"] == "a-model"
+        assert (await it.ask("a")).status_code == 404
+
+
+async def test_who_waits_is_refused_when_the_operator_empties_the_slot(tmp_path: Path) -> None:
     async with plane(tmp_path, a=Engine(load_s=2)) as it:
         asking = asyncio.create_task(it.ask("a"))
         await it.phase("starting")

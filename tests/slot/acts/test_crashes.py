@@ -18,7 +18,7 @@ from serving.slot import family, proc
 from serving.slot.family import Mark
 from tests.slot.acts.plane import Engine, Process, plane, process, served, standing
 
-SLOW = {"rules": {"drain_s": 10.0, "stop_grace_s": 2.0}}
+SLOW = {"rules": {"drain_s": 10.0, "stop_grace_s": 2.0, "adopted_grace_s": 1.0}}
 
 
 async def _into(phase: str, one: Process) -> dict[str, Any] | None:
@@ -80,7 +80,12 @@ async def test_a_lease_of_the_engine_that_was_adopted_is_taken_up_by_its_renewal
         found = await one.it.status()
         assert (found["phase"], found["recipe"], found["leases"]) == ("ready", "a", 1)
         assert len(one.it.events("start")) == 1
-        assert (await one.it.end(lease))["ended"] == "given_back"
+        waiting = asyncio.create_task(one.it.ask("b"))
+        await one.it.until(lambda found: bool(found["waiting"]))
+        assert await asyncio.to_thread(one.terminate) == 0
+        told = await waiting
+        assert (told.status_code, told.json()["error"]["code"]) == (503, "loading")
+        assert len(one.it.alive()) == 1
 
 
 async def test_a_second_control_plane_in_the_same_folder_is_refused(tmp_path: Path) -> None:
