@@ -7,6 +7,7 @@ each reports with an event, and what is out of date by then changes nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from serving.slot.step import step
 _log = structlog.get_logger("slot")
 _TAIL_LINES = 20
 _BACK_S = 3
+_LOG_S = 2.0
 _ADOPTED_S = 5.0  # an engine found after its time was over may have become ready long ago
 
 
@@ -257,7 +259,9 @@ class Actor:
             return
         how = await holder.ended()
         _log.warning("engine died", recipe=self.slot.holder, how=how)
-        await holder.keep_log()
+        # Who uses it must hear of it, also where docker hangs: `stop` tries the log again.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(holder.keep_log(), _LOG_S)
         self.send(events.Died(run=run, reason=how, log_tail=self._tail()))
 
     async def _stop(self, run: int, kill: asyncio.Event, engine: asyncio.Task[None] | None) -> None:

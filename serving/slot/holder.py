@@ -154,10 +154,10 @@ class Holder:
         """Save what its container has said, before anything is removed."""
         if self._logs is None or not self.mark.log or self._kept:
             return
-        self._kept = True
         with contextlib.suppress(DockerFailed, OSError):
             if await self._docker.left(self.mark.containers):
                 await self._docker.output(self._logs, log=Path(self.mark.log))
+            self._kept = True
 
 
 def how(code: int | None) -> str:

@@ -87,6 +87,8 @@ def main(args: list[str]) -> int:
         return 1
     row = containers[name]
     if what == "logs":
+        while Path(f"{STATE}.logs-hang").exists():
+            time.sleep(0.02)
         sys.stdout.write(Path(row["log"]).read_text())
     elif what == "inspect":
         sys.stdout.write("137 true\n")

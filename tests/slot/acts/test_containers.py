@@ -88,6 +88,25 @@ async def test_a_container_that_dies_is_noticed_at_once(tmp_path: Path, docker: 
         assert (await it.end(lease))["ended"] == "engine_died"
 
 
+async def test_a_death_is_told_while_docker_hangs_over_the_log_which_is_kept_later(
+    tmp_path: Path, docker: FakeDocker
+) -> None:
+    hangs = Path(f"{docker.state}.logs-hang")
+    async with plane(tmp_path, slot=docker.slot, a=vllm()) as it:
+        lease = await it.lease("a")
+        hangs.touch()
+        os.kill(docker.pid("vllm-a"), signal.SIGKILL)
+        await it.until(lambda found: found["phase"] == "stopping")
+        ended = await it.end(lease)
+        hangs.unlink()
+        await it.until(lambda found: "a" in found["failures"])
+        await it.until(lambda found: found["phase"] != "stopping")
+
+        assert ended["ended"] == "engine_died"
+        [log] = (it.run / "logs").glob("a-*.log")
+        assert "a-model starts" in log.read_text()
+
+
 async def test_a_container_is_adopted_and_a_foreign_one_of_a_known_name_goes_before_a_start(
     tmp_path: Path, docker: FakeDocker
 ) -> None:
