@@ -16,6 +16,7 @@ YAMLS_OWN = {"yaml", "duplicate-key", "key-type", "unreadable", "empty-file", "n
 
 @pytest.mark.parametrize("name", names())
 def test_the_reader_says_what_is_wrong_where_and_what_to_do(name: str) -> None:
+    """CFG-10 is `port` and `port-of-a-service`."""
     assert said(name) == (FOLDER / name / SAID).read_text()
 
 

@@ -35,6 +35,7 @@ def options() -> argparse.Namespace:
     add("--ignores-term", action="store_true")
     add("--leaves-child", action="store_true")  # in a session of its own, ignoring SIGTERM
     add("--html", action="store_true")  # 200 with a page, whatever is asked
+    add("--listens", type=int)  # another port than it was told
     add("--serves")  # another name than it was told
     add("--says", default="")
     return parser.parse_known_args()[0]
@@ -106,7 +107,7 @@ def main() -> None:
     if GIVEN.dies_after_s is not None:
         threading.Timer(GIVEN.dies_after_s, lambda: os._exit(3)).start()
     time.sleep(GIVEN.load_s)
-    server = ThreadingHTTPServer((GIVEN.host, GIVEN.port), Handler)
+    server = ThreadingHTTPServer((GIVEN.host, GIVEN.listens or GIVEN.port), Handler)
     note("listens")
     server.serve_forever()
 

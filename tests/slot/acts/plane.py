@@ -72,6 +72,7 @@ class Engine:
     leaves_child: bool = False
     html: bool = False
     serves: str | None = None
+    listens: int | None = None
     says: str = ""
     port: int = 0  # 0: the port that all share
     file: Mapping[str, Any] = field(default_factory=dict)
@@ -79,7 +80,7 @@ class Engine:
     def arguments(self) -> list[str]:
         """As llamacpp_args."""
         found: list[str] = []
-        for name in ("load_s", "health_late_s", "dies_after_s", "serves", "says"):
+        for name in ("load_s", "health_late_s", "dies_after_s", "serves", "listens", "says"):
             if value := getattr(self, name):
                 found += [f"--{name.replace('_', '-')}", str(value)]
         for name in ("ignores_term", "leaves_child", "html"):

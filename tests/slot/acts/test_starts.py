@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from serving.slot import proc
+from tests.served import free_port
 from tests.slot.acts.plane import Engine, plane
 
 
@@ -39,6 +40,20 @@ async def test_a_page_on_every_path_is_no_engine(tmp_path: Path) -> None:
         assert seen["phase"] == "starting"
         assert (await asking).json()["error"]["code"] == "failed"
         assert (await it.status())["phase"] != "ready"
+
+
+async def test_an_engine_on_another_port_than_the_probed_one_fails_in_time_and_is_stopped(
+    tmp_path: Path,
+) -> None:
+    """CFG-10: `serving recipe check` names both ports; without it the start ends so."""
+    lost = Engine(listens=free_port(), file={"start_timeout_s": 0.5})
+    async with plane(tmp_path, a=lost) as it:
+        refused = await it.ask("a")
+        failed = (await it.phase("failed"))["failures"]["a"]
+
+        assert refused.json()["error"]["code"] == "failed"
+        assert failed["reason"] == "it was not ready within 0.5 s"
+        assert it.alive() == []
 
 
 async def test_an_engine_that_serves_another_model_is_not_ready(tmp_path: Path) -> None:
