@@ -2,7 +2,8 @@
 
     idle      nothing has come of the next request         closed after `keep_alive_s`
     head      a part of its head is in                     closed after `head_s`: 408
-    serving   a task answers it, and its body may follow   closed when the client closes
+    serving   a task answers it, and its body may follow   closed when the client closes, or sends
+                                                           nothing of that body for `body_s`
     closing   answered for the last time                   what still comes is dropped, briefly
 
 Bytes behind a request that is whole wait unread until it is answered: an answer is never late
@@ -58,7 +59,7 @@ class Connection(asyncio.Protocol):
         self._last = False  # nothing is parsed any more: what is queued is the last
         self._paused = self._closing = False
         self.full = False  # the client is behind
-        self._waits_s = 0.0  # idle, or for the rest of a head
+        self._waits_s = 0.0  # idle, for the rest of a head, or for more of a body
 
     # What the arrival asks.
 
@@ -111,12 +112,17 @@ class Connection(asyncio.Protocol):
 
     # What the inlet asks.
 
-    def tick(self, seconds: float, keep_alive_s: float, head_s: float) -> None:
+    def tick(self, seconds: float, keep_alive_s: float, head_s: float, body_s: float) -> None:
         """So much time has passed: close what waits for too long."""
-        if self._current is not None or self._closing:
+        comes = self._current is self._arriving and not self._paused  # a body, or nobody is served
+        if self._closing or not comes:
             return
         self._waits_s += seconds
-        if self._head_bytes and self._waits_s > head_s:
+        if self._current is not None:
+            if self._waits_s > body_s:
+                self._leave()
+                self._transport.abort()
+        elif self._head_bytes and self._waits_s > head_s:
             self._refuse(TOO_LATE)
         elif not self._head_bytes and self._waits_s > keep_alive_s:
             self._transport.close()
@@ -225,6 +231,8 @@ class Connection(asyncio.Protocol):
             if not self._head_bytes:
                 self._waits_s = 0.0
             self._head_bytes += len(data)
+        else:
+            self._waits_s = 0.0
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
@@ -263,7 +271,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _serve(self, arrival: Arrival) -> None:
-        self._current = arrival
+        self._current, self._waits_s = arrival, 0.0
         self._task = self.loop.create_task(self._inlet.serve(arrival))
 
     def _close(self, *, whole: bool) -> None:

@@ -35,12 +35,13 @@ class Inlet:
         outbox: Outbox | None = None,
         keep_alive_s: float = 75.0,
         head_s: float = 30.0,
+        body_s: float = 60.0,
     ) -> None:
         self._relay, self._pages = relay, pages
         self.paths = {path.encode(): path for path in paths}  # by how they are nearly always sent
         self._inference = frozenset(self.paths.values())
-        self._keep_alive_s, self._head_s = keep_alive_s, head_s
-        self._tick_s = min(5.0, keep_alive_s / 4, head_s / 4)
+        self._keep_alive_s, self._head_s, self._body_s = keep_alive_s, head_s, body_s
+        self._tick_s = min(5.0, keep_alive_s / 4, head_s / 4, body_s / 4)
         self.outbox = outbox or Outbox()
         self.connections: set[Connection] = set()
         self.draining = False  # each answer closes its connection
@@ -83,5 +84,5 @@ class Inlet:
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         """One timer for all connections; a limit is exact to a fraction of itself."""
         for connection in tuple(self.connections):
-            connection.tick(self._tick_s, self._keep_alive_s, self._head_s)
+            connection.tick(self._tick_s, self._keep_alive_s, self._head_s, self._body_s)
         self._timer = loop.call_later(self._tick_s, self._tick, loop)

@@ -224,6 +224,30 @@ async def test_a_slow_body_is_waited_for() -> None:
         assert await wire.answer() == Said(200, b"hello")
 
 
+async def test_a_body_that_stands_still_lets_its_client_go() -> None:
+    relay = Patient(reads=False)
+    async with ours(relay, body_s=0.2) as server, server.connected() as wire:
+        wire.send(post(b"hello")[:-3])
+        await asyncio.wait_for(relay.left.wait(), 2)
+
+        assert await wire.ends(2) == b""
+
+
+async def test_a_body_that_dribbles_is_read_and_a_slow_answer_is_no_slow_body() -> None:
+    async def slowly(inbound: Inbound) -> None:
+        body = await inbound.body(LIMIT)
+        await asyncio.sleep(0.3)
+        inbound.start(200, [])
+        inbound.write(body, last=True)
+
+    async with ours(slowly, body_s=0.2) as server, server.connected() as wire:
+        for byte in post(b"hello"):
+            wire.send(bytes([byte]))
+            await asyncio.sleep(0.005)
+
+        assert await wire.answer() == Said(200, b"hello")
+
+
 @pytest.mark.parametrize("asks", [True, False])
 async def test_an_idle_connection_is_closed(asks: bool) -> None:
     async with ours(keep_alive_s=0.2) as server, server.connected() as wire:
