@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Final, cast, get_args
 
@@ -149,12 +150,12 @@ def _roi_new(args: argparse.Namespace, folder: Path) -> int:
         raise Unusable(f"the ROI profile '{profile.id}' is there: `serving recipe roi` sets it")
     cost = {"in_per_m": _number("in", given), "out_per_m": _number("out", given)}
     lifecycle.with_roi(recipe, profile.id)  # what cannot be set in the end is refused before it
-    old = prices.read_prices(file)
-    new = prices.with_price(old, profile.id, today=_today(), **cost)
-    identities = folder / roi.FILE
-    text = read_text(identities) if identities.exists() else ""
-    write_text(identities, roi.added(text, profile))
-    prices.write_prices(file, new)
+    with prices.locked(file):
+        new = prices.with_price(prices.read_prices(file), profile.id, today=_today(), **cost)
+        identities = folder / roi.FILE
+        text = read_text(identities) if identities.exists() else ""
+        write_text(identities, roi.added(text, profile))
+        prices.write_prices(file, new)
     lifecycle.set_roi(recipe, folder, profile.id)
     print(f"{identities}: {profile.id}\n{file}: {profile.id}\n{recipe.file}: {profile.id}")
     return 0
@@ -170,12 +171,12 @@ def _given(words: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _number(key: str, given: Mapping[str, str]) -> float:
+def _number(key: str, given: Mapping[str, str]) -> Decimal:
     try:
-        number = float(given[key])
-    except ValueError as error:
+        number = Decimal(given[key])
+    except InvalidOperation as error:
         raise Unusable(f"`{key}={given[key]}` is no price a million tokens") from error
-    if not 0 <= number < 1e6:
+    if not (number.is_finite() and 0 <= number < 1_000_000):
         raise Unusable(f"`{key}={given[key]}` is no price a million tokens")
     return number
 

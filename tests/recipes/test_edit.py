@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from common.source import read
 from serving.errors import Unusable
 from serving.recipes.edit import read_text, with_keys, write_text
 from serving.recipes.flags import value_of, with_option, without
-from serving.recipes.prices import with_price
+from serving.recipes.prices import locked, read_prices, with_price, write_prices
 
 
 @pytest.mark.parametrize(
@@ -115,21 +117,55 @@ def test_an_option_that_is_set_reads_back_and_one_taken_out_is_gone(words: list[
     assert value_of(without(words, "--port"), "--port") is None
 
 
-def test_a_price_ends_the_one_before_it_on_its_first_day() -> None:
-    first = with_price({}, "x", in_per_m=1, out_per_m=2, today="2026-01-01")
+def priced(prices: dict[str, Any], cents: int, today: str) -> dict[str, Any]:
+    """The prices of `x` with another one, from a day on."""
+    price = Decimal(cents) / 100
+    return with_price(prices, "x", in_per_m=price, out_per_m=2 * price, today=today)
 
-    second = with_price(first, "x", in_per_m=3, out_per_m=4, today="2026-02-01")
 
-    assert second["x"]["default"] == {"in_per_m": 3, "out_per_m": 4}
-    assert [(row["from"], row["to"]) for row in second["x"]["history"]] == [
-        ("2026-01-01", "2026-02-01"),
-        ("2026-02-01", None),
+def spans(prices: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """From when until when each holds."""
+    return [(row["from"], row["to"]) for row in prices["x"]["history"]]
+
+
+def test_a_price_ends_the_one_before_it_on_its_first_day_and_the_default_stays() -> None:
+    first = priced({}, 100, "2026-01-01")
+
+    second = priced(first, 300, "2026-02-01")
+
+    assert second["x"]["default"] == {"in_per_m": Decimal(1), "out_per_m": Decimal(2)}
+    assert spans(second) == [("2026-01-01", "2026-02-01"), ("2026-02-01", None)]
+
+
+def test_a_price_holds_until_one_that_is_dated_later() -> None:
+    later = priced(priced({}, 100, "2026-01-01"), 300, "2027-01-01")
+
+    between = priced(later, 200, "2026-06-01")
+
+    assert spans(between) == [
+        ("2026-01-01", "2026-06-01"),
+        ("2026-06-01", "2027-01-01"),
+        ("2027-01-01", None),
     ]
 
 
 def test_of_two_prices_on_one_day_the_last_counts() -> None:
-    first = with_price({}, "x", in_per_m=1, out_per_m=2, today="2026-01-01")
+    second = priced(priced({}, 100, "2026-01-01"), 300, "2026-01-01")
 
-    second = with_price(first, "x", in_per_m=3, out_per_m=4, today="2026-01-01")
+    assert [row["in_per_m"] for row in second["x"]["history"]] == [Decimal(3)]
 
-    assert len(second["x"]["history"]) == 1
+
+def test_a_small_price_is_written_as_people_write_it(tmp_path: Path) -> None:
+    price, path = Decimal("0.00001"), tmp_path / "prices.json"
+
+    write_prices(path, with_price({}, "x", in_per_m=price, out_per_m=price, today="2026-01-01"))
+
+    assert "0.00001" in path.read_text()
+    assert read_prices(path)["x"]["default"]["in_per_m"] == price
+
+
+def test_prices_that_somebody_else_changes_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "prices.json"
+
+    with locked(path), pytest.raises(Unusable, match="another process"), locked(path):
+        pass
