@@ -259,8 +259,8 @@ class Metrics:
 
 _DEPLOYMENT_GAUGES = {
     "in_flight": "Requests that hold a permit",
-    "rpm_used": "Attempts of the last 60 seconds, where rpm is set",
-    "tpm_used": "Tokens of the last 60 seconds, where tpm is set",
+    "rpm_used": "Attempts of the last 60 seconds",
+    "tpm_used": "Tokens of the last 60 seconds",
     "resting": "1 while it is in cooldown",
     "rest_seconds": "What is left of its cooldown",
 }

@@ -9,7 +9,7 @@ from gateway.config.config import TierName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentState:
-    """One deployment now. Windows are the last 60 seconds, counted only where a cap asks."""
+    """One deployment now. Windows are the last 60 seconds."""
 
     id: str
     group: str

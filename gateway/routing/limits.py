@@ -2,7 +2,8 @@
 
 A permit is the right to run one request on a deployment. It is taken before an attempt is sent and
 given back exactly once. `rpm` counts attempts; `tpm` reserves an estimate and settles it with the
-engine's usage. The caller gives the time; counts live by deployment id and so outlive a reload.
+engine's usage. The caller gives the time; counts live by deployment id and so outlive a reload, and
+they are kept where no cap asks for them too: one that a reload adds holds at once.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ class Permit:
 
     __slots__ = ("_reserved", "_use", "deployment")
 
-    def __init__(self, deployment: Deployment, use: Window, reserved: Reserved | None) -> None:
+    def __init__(self, deployment: Deployment, use: Window, reserved: Reserved) -> None:
         self.deployment = deployment
         self._use: Window | None = use
-        self._reserved = reserved  # None where there is no tpm
+        self._reserved = reserved
 
     def give_back(self, used_tokens: int | None = None) -> bool:
         """Give it back, settling the reservation; False if that was done before."""
@@ -30,7 +31,7 @@ class Permit:
         # A reservation that has left the window took its count along. A mark says so: to look for
         # it among the others would cost each request the length of its minute.
         reserved = self._reserved
-        if used_tokens is not None and reserved is not None and not reserved.left:
+        if used_tokens is not None and not reserved.left:
             use.tokens += used_tokens - reserved.tokens
             reserved.tokens = used_tokens
         return True
@@ -50,13 +51,12 @@ class Limits:
         if use.opens_in(deployment, now, tokens) is not None:
             return None
         use.in_flight += 1
-        if deployment.rpm is not None:
-            use.calls.append(now)
-        reserved = None
-        if deployment.tpm is not None:
-            reserved = Reserved(now, tokens)
-            use.reserved.append(reserved)
-            use.tokens += tokens
+        reserved = Reserved(now, tokens)
+        use.calls.append(now)
+        use.reserved.append(reserved)
+        use.tokens += tokens
+        if deployment.rpm is None and deployment.tpm is None:
+            use.bound()
         return Permit(deployment, use, reserved)
 
     def opens_in(self, deployment: Deployment, now: float, tokens: int) -> float | None:
@@ -67,7 +67,7 @@ class Limits:
         return (self._windows.get(deployment.id) or Window()).opens_in(deployment, now, tokens)
 
     def use(self, deployment_id: str, now: float) -> Window:
-        """What runs and counts now. `rpm` and `tpm` are counted only where a cap asks for it."""
+        """What runs and counts now; without a cap, of the last `MOST_KEPT` attempts."""
         window = self._windows.get(deployment_id) or Window()
         window.forget(now)
         return window

@@ -11,6 +11,7 @@ import msgspec
 from gateway.config.config import Deployment
 
 WINDOW_S = 60.0
+MOST_KEPT = 10_000  # attempts, where no cap reads them: far above what a cap would let through
 
 
 class Reserved(msgspec.Struct, gc=False):
@@ -38,9 +39,19 @@ class Window:
         while self.calls and self.calls[0] <= now - WINDOW_S:
             self.calls.popleft()
         while self.reserved and self.reserved[0].at <= now - WINDOW_S:
-            gone = self.reserved.popleft()
-            gone.left = True
-            self.tokens -= gone.tokens
+            self._forget_first()
+
+    def bound(self) -> None:
+        """Keep no more than `MOST_KEPT`: nobody drops here what is old."""
+        if len(self.calls) > MOST_KEPT:
+            self.calls.popleft()
+        if len(self.reserved) > MOST_KEPT:
+            self._forget_first()
+
+    def _forget_first(self) -> None:
+        gone = self.reserved.popleft()
+        gone.left = True
+        self.tokens -= gone.tokens
 
     def opens_in(self, deployment: Deployment, now: float, tokens: int) -> float | None:
         """None if a request with that many tokens may run now; else seconds until it may.

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.routing.limits import Limits, Permit
-from gateway.routing.window import WINDOW_S
+from gateway.routing.window import MOST_KEPT, WINDOW_S
 from tests.routing.made import deployment
 
 # What callers do: let time pass, ask for a permit with so many tokens, give one back (used tokens).
@@ -120,3 +120,23 @@ def test_counts_live_by_id_and_outlive_new_settings() -> None:
 
     assert limits.take(deployment(rpm=2), 2.0, 1) is None
     assert limits.opens_in(deployment(rpm=2), 2.0, 1) == pytest.approx(58.0)
+
+
+def test_a_cap_that_a_reload_adds_counts_what_was_sent_before() -> None:
+    limits = Limits()
+    for at in (0.0, 1.0):
+        limits.take(deployment(), at, 400)
+
+    assert limits.take(deployment(rpm=2), 2.0, 1) is None
+    assert limits.take(deployment(tpm=1000), 2.0, 400) is None
+    assert limits.take(deployment(tpm=1000), 60.5, 400) is not None
+
+
+def test_what_no_cap_reads_is_kept_within_bounds() -> None:
+    limits = Limits()
+    for number in range(MOST_KEPT + 50):
+        limits.take(deployment(), number / 1e6, 2)
+
+    use = limits.use("d", 1.0)
+    assert (len(use.calls), len(use.reserved)) == (MOST_KEPT, MOST_KEPT)
+    assert use.tokens == 2 * MOST_KEPT
