@@ -142,7 +142,13 @@ class Gateway:
         listed = [(d, tiers[d.group]) for d in self.config.deployments]
         states = [self._state(*one, at) for one in (*listed, *self._removed.values())]
         waiting = tuple((name, self._admission.waiting(name)) for name in self.table.groups)
-        return NowState(deployments=tuple(states), waiting=waiting)
+        leases = self.slots.leases
+        return NowState(
+            deployments=tuple(states),
+            waiting=waiting,
+            leases=leases.held,
+            leases_lost=leases.lost,
+        )
 
     def _state(self, deployment: Deployment, tier: TierName, at: float) -> DeploymentState:
         use = self._admission.limits.use(deployment.id, at)

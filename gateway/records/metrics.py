@@ -255,6 +255,8 @@ class Metrics:
         for group, count in now.waiting:
             waiting.add_metric([group], count)
         yield waiting
+        yield GaugeMetricFamily("gateway_slot_leases", "Leases of slots held", value=now.leases)
+        yield _counter("gateway_slot_leases_lost", "Leases lost under requests", now.leases_lost)
 
 
 _DEPLOYMENT_GAUGES = {

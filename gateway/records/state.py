@@ -26,3 +26,5 @@ class NowState:
 
     deployments: tuple[DeploymentState, ...] = ()
     waiting: tuple[tuple[str, int], ...] = ()  # model group, requests
+    leases: int = 0  # of slots, held
+    leases_lost: int = 0  # so far: the control plane no longer knew them

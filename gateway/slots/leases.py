@@ -47,6 +47,11 @@ class Leases:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def held(self) -> int:
+        """How many run now."""
+        return len(self._held)
+
     def control(self, url: str, key: str | None) -> Control:
         """The control plane at an address."""
         control = self._controls.get((url, key))

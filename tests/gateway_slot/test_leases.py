@@ -204,6 +204,7 @@ async def test_a_lost_lease_keeps_its_stream_and_is_in_the_record() -> None:
                 await opened.text(1)
                 plane.lost = set(plane.held)
                 await until(lambda: g.server.slots.leases.lost == 1)
+                metrics = (await g.metrics()).splitlines()
                 gate.set()
                 answer = await opened.rest()
             record = await g.record()
@@ -212,6 +213,8 @@ async def test_a_lost_lease_keeps_its_stream_and_is_in_the_record() -> None:
     assert (answer.text, answer.done) == ("one two", True)
     assert record["outcome"] == "ok"
     assert [x["outcome"] for x in record["attempts"]] == ["ok-lease-lost"]
+    assert "gateway_slot_leases 1.0" in metrics
+    assert "gateway_slot_leases_lost_total 1.0" in metrics
 
 
 async def test_the_drain_gives_leases_back_before_the_gateway_ends() -> None:
