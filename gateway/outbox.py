@@ -8,7 +8,10 @@ waiting, and a write goes out at once.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Protocol
+
+_log = logging.getLogger("gateway.outbox")
 
 FEW = 2
 MAX_WAITING_BYTES = 64 * 1024  # of all connections together: above it nothing waits
@@ -48,4 +51,7 @@ class Outbox:
     def _flush(self) -> None:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         for writer in waiting:
-            writer.flush()
+            try:
+                writer.flush()
+            except Exception:  # noqa: BLE001 -- one connection's fault must not keep the others'
+                _log.exception("a write failed")
