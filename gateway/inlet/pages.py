@@ -22,7 +22,7 @@ async def serve_page(app: App, arrival: Arrival) -> None:
     """Answer with what the app says; 500 where it fails before it says anything."""
     try:
         await app(_scope(arrival), _Receive(arrival), _Send(arrival))
-    except Exception:
+    except Exception:  # raised again; whatever a page fails with, its client hears of it
         if not arrival.started:
             said = b"the gateway failed; its log says why\n"
             length = (b"content-length", b"%d" % len(said))

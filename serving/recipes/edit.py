@@ -73,7 +73,7 @@ def write_text(path: Path, text: str) -> None:
                 os.fsync(file.fileno())
             Path(name).chmod(mode)
             Path(name).replace(path)
-        except BaseException:
+        except BaseException:  # raised again; no draft of the file stays behind
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
