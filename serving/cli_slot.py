@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.console import Console
 
 from common import logs
 from common.problems import render
+from serving.cli_tables import print_json, print_table
 from serving.errors import Unusable
 from serving.slot import shown
 from serving.slot.ask import Asks
@@ -113,21 +113,21 @@ def _dry_run(args: argparse.Namespace) -> int:
 
 def _status(asks: Asks, args: argparse.Namespace) -> int:
     found = asks.get("/api/slot/status")
-    _print(found, args, shown.status)
+    if args.json:
+        print_json(found)
+    else:
+        print("\n".join(shown.status(found)))
     return 0
 
 
 def _list(asks: Asks, args: argparse.Namespace) -> int:
     found = asks.get("/api/slot/recipes")
-    _print(found, args, shown.recipes)
-    return 0
-
-
-def _print(found: Any, args: argparse.Namespace, table: Any) -> None:
     if args.json:
-        print(json.dumps(found, indent=2))
-    else:
-        Console(highlight=False, soft_wrap=True).print(table(found))
+        print_json(found)
+        return 0
+    print_table(shown.HEADS, shown.recipes(found))
+    print("\n".join(shown.notes(found)))
+    return 0
 
 
 def _switch(asks: Asks, args: argparse.Namespace) -> int:
