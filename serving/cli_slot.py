@@ -138,7 +138,7 @@ def _switch(asks: Asks, args: argparse.Namespace) -> int:
 
 def _up(asks: Asks, args: argparse.Namespace) -> int:
     asks.post("/api/slot/switch", _wanted(args))
-    return follow_load(asks, Console(stderr=True, highlight=False))
+    return follow_load(asks, Console(stderr=True, highlight=False, markup=False))
 
 
 def _wanted(args: argparse.Namespace) -> dict[str, Any]:

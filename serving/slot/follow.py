@@ -18,10 +18,10 @@ _DONE: Final = ("ready", "failed", "replaced", "stopped")
 def follow_load(asks: Asks, console: Console) -> int:
     """Show the last switch until it is over; 0 if its recipe serves."""
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[seen]}"),
+        TextColumn("{task.fields[seen]}", markup=False),
         console=console,
         transient=True,
     ) as progress:
@@ -59,7 +59,7 @@ def _said(console: Console, found: dict[str, Any], job: dict[str, Any]) -> int:
     if job["state"] == "failed":
         console.print(f"{job['recipe']} failed: {job['reason']}")
         tail = found["failures"].get(job["recipe"], {}).get("log_tail", "")
-        console.print(tail, markup=False)
+        console.print(tail)
         return 1
     console.print(f"{job['recipe']}: {job['state']} by a later wish; see `serving slot status`")
     return 1

@@ -50,6 +50,15 @@ async def test_up_waits_until_it_serves_and_status_tells_it(tmp_path: Path) -> N
         assert [line.split()[:3] for line in listed.splitlines()[1:2]] == [["*", "a", "llamacpp"]]
 
 
+async def test_what_an_engine_says_in_brackets_is_no_markup(tmp_path: Path) -> None:
+    broken = Engine(dies_after_s=0.05, load_s=1, says="[/red] [Errno 12] no memory")
+    async with plane(tmp_path, a=broken) as it:
+        code, _, said = await command(it, "up", "a")
+
+        assert code == 1
+        assert "[/red] [Errno 12] no memory" in said
+
+
 async def test_up_tells_why_it_failed_with_the_log(tmp_path: Path) -> None:
     broken = Engine(dies_after_s=0.05, load_s=1, says="api_key=hunter2")
     async with plane(tmp_path, a=broken) as it:
