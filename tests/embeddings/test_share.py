@@ -42,12 +42,21 @@ def computing(it: Running) -> int:
     return sum(each >= sum(spent.values()) / 20 for each in spent.values())
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-def test_no_more_threads_compute_than_were_given(threads: int, tmp_path: Path) -> None:
-    """Four on two cores as well: threads are counted here, not speed."""
-    with lane_running(tmp_path, "minilm", "--threads", str(threads)) as it:
-        assert computing(it) == threads
-        assert it.client.get("/health").json()["threads"] == threads
+def test_no_more_threads_compute_than_were_given(tmp_path: Path) -> None:
+    """Four on two cores as well: threads are counted here, not speed.
+
+    All four are there, and the machine's scheduler decides which of them gets how much to do.
+    """
+    compute, there = {}, {}
+    for threads in (1, 2, 4):
+        with lane_running(tmp_path, "minilm", "--threads", str(threads)) as it:
+            compute[threads] = computing(it)
+            there[threads] = len(tasks(it.process.pid))
+            assert it.client.get("/health").json()["threads"] == threads
+
+    assert compute[1] == 1
+    assert 1 < compute[4] <= 4
+    assert there[4] == there[2] + 2
 
 
 @pytest.mark.parametrize("priority", ["low", "idle"])
