@@ -18,7 +18,7 @@ from serving.recipes.schema import Tensorfold
 
 # Where the slot's file names the start script, for a recipe that leaves it to the machine.
 LAUNCHER: Final = ("TENSORFOLD_LAUNCHER", "SPARK_TENSORFOLD_LAUNCHER")
-WEIGHTS: Final = "/root/.cache/huggingface"  # inside the kit's container
+WEIGHTS: Final = "/root/.cache/huggingface"  # a path inside the kit's container, and fixed there
 
 
 def launch(recipe: Recipe, host: Host, overrides: Overrides) -> Launch:

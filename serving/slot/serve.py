@@ -11,12 +11,14 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import structlog
 import uvicorn
 
+from serving.engines.tensorfold import LAUNCHER
 from serving.errors import Unusable
+from serving.recipes.recipe import Recipe
 from serving.slot import proc
 from serving.slot.actor import Actor
 from serving.slot.api import Api
@@ -30,6 +32,7 @@ from serving.slot.shelf import Shelf
 
 _log = structlog.get_logger("slot")
 _CLOSE_S = 2
+FOR_ENGINES = ("ENGINE_KEY", *LAUNCHER)  # which an engine takes by itself
 
 
 class _Front(uvicorn.Server):
@@ -74,6 +77,12 @@ def actor_of(settings: Settings, journal: Journal) -> Actor:
     return Actor(settings, shelf, room)
 
 
+def unnamed(variables: Iterable[str], recipes: Iterable[Recipe]) -> list[str]:
+    """Variables of the slot file that reach no engine, because nobody asks for them."""
+    known = {name for recipe in recipes for name in recipe.env_from_host}
+    return sorted(set(variables) - known - set(FOR_ENGINES))
+
+
 async def serve(settings: Settings) -> int:
     """Serve until told to stop; the exit code. 1: the port is taken. Raises Unusable."""
     if proc.listens(settings.port):
@@ -85,6 +94,10 @@ async def serve(settings: Settings) -> int:
         _log.warning("recipe", problem=str(problem))
     for id_ in actor.shelf.missing:
         _log.warning("recipe", problem=f"enabled, but no recipe has the id {id_}")
+    for name in unnamed(settings.host.env, actor.shelf.every.values()):
+        _log.warning(
+            "host.env", problem=f"no recipe names {name} in env_from_host: no engine has it"
+        )
     guard = Guard(actor)
     api = Api(actor, guard)
     front = _Front(

@@ -110,7 +110,7 @@ def test_it_ends_when_the_gateway_is_killed(tmp_path: Path) -> None:
             child = Child()
             await child.address()
             print(child.pid, flush=True)
-            await asyncio.sleep(60)
+            await asyncio.sleep(60)  # it is killed long before
 
         asyncio.run(main())
         """

@@ -69,7 +69,7 @@ class Raises(CustomLogger):
 
 class Blocks(CustomLogger):
     async def async_log_success_event(self, kwargs, response_obj, start_time, end_time):
-        time.sleep(3600)
+        time.sleep(3600)  # other people's code that hangs: what the test is about
 
 raises, blocks = Raises(), Blocks()
 """

@@ -185,7 +185,7 @@ def test_a_second_writer_is_refused_and_told_who_writes(tmp_path: Path) -> None:
 
 def test_the_lock_ends_with_its_process(tmp_path: Path) -> None:
     held = tmp_path / "activity.jsonl"
-    script = (
+    script = (  # it sleeps until it is killed
         "import sys, time; from pathlib import Path; from gateway.records.lock import FileLock\n"
         "FileLock(Path(sys.argv[1])).take(); print('held', flush=True); time.sleep(60)"
     )

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from common.problems import render
+from serving.recipes.load import FOLDER, load_folder
 from serving.slot import settings
+from serving.slot.serve import unnamed
 from serving.slot.settings import Settings
 from tests.ground.repository import ROOT
 
@@ -77,3 +79,10 @@ def test_this_machines_graces_win_over_the_recipes(tmp_path: Path) -> None:
     loaded = good(read(tmp_path, "slot: g\nrules: {stop_graces_s: {a: 5}}\n"))
 
     assert loaded.rules.of_slot({"a": 60.0, "b": 30.0}).stop_graces_s == {"a": 5.0, "b": 30.0}
+
+
+def test_a_variable_that_no_recipe_names_is_told() -> None:
+    """It would reach no engine, and nobody would know."""
+    recipes = load_folder(FOLDER).recipes.values()
+
+    assert unnamed(["HF_TOKEN", "HF_HUB_OFLINE", "ENGINE_KEY"], recipes) == ["HF_HUB_OFLINE"]
